@@ -4,9 +4,8 @@ from pathlib import Path
 
 from viewer.engines import packages, store_format_in
 from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.stores.errors import LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.protocol import ReadLimits, Store
+from viewer.stores.protocol import LocationUnreadable, ReadLimits, Store
 from viewer.stores.safe_open import check_is_sqlite, found_at
 
 

@@ -12,8 +12,7 @@ from django.db.models.fields.json import JSONExact, KeyTextTransform, KeyTransfo
 from psycopg.types.json import Json
 from psycopg.types.string import TextLoader
 
-from viewer.postgresql import REPLACEMENT, without_nul
-from viewer.postgresql.row_changes import listener
+from viewer.postgresql import REPLACEMENT, listener, without_nul
 
 READS = re.compile(
     r"\s*(SELECT|SAVEPOINT|RELEASE|ROLLBACK|SET|SHOW|FETCH|DECLARE|CLOSE|BEGIN|LISTEN|UNLISTEN|NOTIFY)\b",

@@ -55,7 +55,7 @@ def main() -> None:
 def store_run(location: "Location", number: int) -> None:
     """Store a run of consecutive checkpoints, each with the newest events of the run."""
     from viewer.models import Checkpoint, Run, StoredCopy
-    from viewer.stores.packing import compressed
+    from viewer.stores.protocol import compressed
 
     at = START + timedelta(minutes=number * LENGTH)
     run = Run.objects.create(

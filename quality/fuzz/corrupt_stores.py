@@ -110,9 +110,7 @@ def read_rows(path: Path, found: Found) -> set[str]:
     """Return the ids of the rows that Forkline reads."""
     from quality.local_stores import store_at
     from viewer.host.reading.snapshots import read_packed
-    from viewer.stores.errors import LocationUnreadable
-    from viewer.stores.packing import Packed
-    from viewer.stores.protocol import Entry
+    from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
     read: set[str] = set()
 

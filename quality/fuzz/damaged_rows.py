@@ -225,8 +225,8 @@ def addresses(run: "Run", rows: "list[Checkpoint]", *, is_first: bool) -> Iterat
     from django.urls import reverse
 
     from viewer.engines import engine_of
+    from viewer.presentation.comparison import COMPARISON_FORMATS
     from viewer.presentation.export import FORMATS
-    from viewer.presentation.export_comparison import COMPARISON_FORMATS
     from viewer.web.urls import urlpatterns
 
     tabs = engine_of(run.location).tab_order
@@ -267,7 +267,7 @@ def no_calls(row: "Checkpoint") -> list[list[str]]:
 def calls_of(row: "Checkpoint") -> list[list[str]]:
     """The names of two calls of a checkpoint, and one that it does not have."""
     from viewer.host_requests import NotReadable
-    from viewer.presentation.calls import recorded_calls_of
+    from viewer.presentation.replays import recorded_calls_of
 
     names = ["nothing"]
     with contextlib.suppress(NotReadable):

@@ -111,7 +111,7 @@ def harmless_body() -> dict[str, Any]:
 
 def code_of(run: "Run") -> list[str]:
     """What the test and the cells of the notebook of a run do, without their record."""
-    from viewer.presentation.export_tests import as_notebook, as_pytest
+    from viewer.presentation.export import as_notebook, as_pytest
 
     cells = json.loads(as_notebook(run))["cells"]
     sources = [as_pytest(run), *(cell["source"] for cell in cells if cell["cell_type"] == "code")]
@@ -132,9 +132,8 @@ def without_record(source: str) -> ast.Module:
 def faults_of(run: "Run", code: list[str], counts: Counter[str]) -> Iterator[str]:
     """What is wrong with the exports of a run."""
     from viewer.engines.reproduction import NotReproducible
-    from viewer.presentation.export import FORMATS
+    from viewer.presentation.export import FORMATS, as_notebook, as_pytest
     from viewer.presentation.export_spans import as_lines
-    from viewer.presentation.export_tests import as_notebook, as_pytest
 
     texts = {name: one.write(run) for name, one in FORMATS.items()}
     texts |= {"spans": as_lines(run, has_content=True), "bare spans": as_lines(run, has_content=False)}
@@ -172,7 +171,7 @@ def faults_of_cells(texts: dict[str, str]) -> Iterator[str]:
 def collected(runs: "Sequence[Run]", counts: Counter[str]) -> Iterator[str]:
     """What is wrong with a collection of the calls of all runs, after it was exported and imported again."""
     from viewer.models import CollectionItem
-    from viewer.presentation.calls import recorded_calls_of
+    from viewer.presentation.replays import recorded_calls_of
     from viewer.records.collections import (
         Subject,
         add_items,

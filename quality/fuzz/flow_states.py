@@ -25,9 +25,7 @@ from viewer.engines import engine_named
 from viewer.engines.plan import EditRefused, Edits
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.redaction.json_bytes import decoded
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits
+from viewer.stores.protocol import Entry, LocationUnreadable, Packed, ReadLimits
 
 STORES, ROWS, MAX_SECONDS = 60, 40, 20.0
 LIMITS = ReadLimits(max_bytes=1_000_000, max_depth=100)

@@ -76,7 +76,7 @@ def _edited_output(checkpoint: Any) -> str:
 def _scored_sweep(start: Any) -> Any:
     """Return a sweep of the demo's forks with a score for each."""
     from viewer.models import Job, Sweep
-    from viewer.records.sweep_scores import score_key
+    from viewer.records.collections import score_key
 
     forks = Job.objects.filter(branch__in=SCORES, run=start.run, kind=Job.Kind.FORK)
     sweep, _is_new = Sweep.objects.get_or_create(
@@ -102,8 +102,7 @@ def _score(key: Any, end: Any, score: float) -> None:
 def _scored_collection(start: Any) -> Any:
     """Return the sweep of a collection whose forks have a score next to what was recorded."""
     from viewer.models import Checkpoint, Job, Sweep
-    from viewer.records.collections import Subject, add_items, collection_named
-    from viewer.records.sweep_scores import recorded_key, score_key
+    from viewer.records.collections import Subject, add_items, collection_named, recorded_key, score_key
     from viewer.web.login_links import owner
 
     found = Checkpoint.objects.filter(location__engine="crewai", is_branch_head=True).order_by("pk")

@@ -15,7 +15,7 @@ from django.urls import reverse
 from tests.views.forking import CREW, create_location, stored
 from viewer.cli.running import run_here
 from viewer.models import Checkpoint, Job, Location
-from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.comparison_sides import reference_to
 from viewer.web.login_links import teammate
 
 JUDGE = """

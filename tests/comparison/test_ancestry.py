@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from viewer.models import Checkpoint
-from viewer.presentation.comparison_references import duration_of
+from viewer.presentation.comparison_sides import duration_of
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 

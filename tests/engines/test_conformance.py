@@ -18,12 +18,11 @@ from viewer import engines
 from viewer.engines import engine_named, packages
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
-from viewer.engines.spans import SpanSource
+from viewer.engines.recorded_calls import SpanSource
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.redaction.json_bytes import decoded
-from viewer.stores.errors import Unreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.protocol import Entry, ReadLimits, Snapshot
+from viewer.stores.protocol import Entry, ReadLimits, Snapshot, Unreadable
 
 STORES = Path(__file__).resolve().parents[1] / "recorded_stores"
 # Source that no engine may execute.

@@ -8,8 +8,7 @@ import pytest
 
 from tests.real_stores import STORES
 from viewer.engines import engine_named
-from viewer.engines.recorded_calls import RecordedCall
-from viewer.engines.spans import SpanSource
+from viewer.engines.recorded_calls import RecordedCall, SpanSource
 
 
 def crewai_calls(body: dict[str, Any]) -> list[RecordedCall]:

@@ -9,7 +9,7 @@ import pytest
 from tests.real_stores import STORES
 from viewer.engines import engine_named
 from viewer.engines.crewai.store_format import restarts
-from viewer.engines.spans import Span, SpanSource
+from viewer.engines.recorded_calls import Span, SpanSource
 
 
 def spans_of(path: Path) -> list[Span]:

@@ -13,7 +13,7 @@ from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.models import Run
 from viewer.presentation.comparison import SECTIONS
-from viewer.presentation.comparison_references import Reference
+from viewer.presentation.comparison_sides import Reference
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"

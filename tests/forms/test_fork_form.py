@@ -10,7 +10,7 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.labels import KINDS
-from viewer.launching.values import ValueKind
+from viewer.launching.edits import ValueKind
 from viewer.web.launch import edits as fork_form
 from viewer.web.launch.edits import EntryPointForm, ForkForm, OutputsForm, ValuesForm
 from viewer.web.launch.page import FieldError, errors_of

@@ -12,8 +12,7 @@ from tests.real_stores import write_checkpoint
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.reading.location_reader import LocationAddress, open_reader
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
+from viewer.stores.protocol import Entry, Packed, ReadLimits, ReadProblem
 
 # These take long to create.
 LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}

@@ -97,7 +97,7 @@ def machines(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def web(machines: dict[str, Machine]) -> Machine:
     web = machines["web"]
     web.run(f"""{FORK}
-from viewer.host.jobs.git import blob_id
+from viewer.host.jobs.checkout import blob_id
 files = {{"crew.py": blob_id({CODE.encode()!r}, "")}}
 recorded = RecordedCode.stored(files, "", is_dirty=None, is_complete=True)
 source = checkpoint.location
@@ -175,7 +175,7 @@ result = status
 def test_other_code_has_to_be_accepted(web: Machine, second: Machine) -> None:
     (second.root / "crew.py").write_text("def build(): return 1\n")
     said, changed = web.run(f"""{FORK}
-from viewer.presentation.code import code_changes
+from viewer.launching.preview import code_changes
 found = preview("other-code")
 try:
     start(found)

@@ -17,10 +17,10 @@ from tests.terminal import Terminal
 from viewer.engines import engine_of
 from viewer.engines.crewai.labels import CREW
 from viewer.engines.plan import Edits
+from viewer.host.locations.adding import write_target_at, write_target_of
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_scratch
 from viewer.host.locations.pruning import plan_prune
-from viewer.host.locations.write_targets import write_target_at, write_target_of
 from viewer.host_requests import PruneRules, UnknownLocation
 from viewer.launching.new_run import preview_new_run
 from viewer.launching.refusals import Code

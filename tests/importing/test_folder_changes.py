@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.host.locations import folder_changes
-from viewer.host.locations.folder_changes import FolderChanges, is_local
+from viewer.host.locations import observing
+from viewer.host.locations.observing import FolderChanges, is_local
 
 FIRST, SECOND = 1, 2
 
@@ -113,7 +113,7 @@ def test_lost_events_count_as_changes_of_all_folders(changes: FolderChanges, fol
 
 
 def test_a_folder_with_too_many_folders_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_changes, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(observing, "MAX_FOLDERS", 3)
     for name in "abc":
         (folder / name).mkdir()
     with closing(FolderChanges(folder / "own")) as changes:
@@ -126,7 +126,7 @@ def test_a_folder_with_too_many_folders_is_refused(folder: Path, monkeypatch: py
 def test_a_folder_that_grows_too_large_is_no_longer_watched(
     changes: FolderChanges, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_changes, "MAX_FOLDERS", 1)
+    monkeypatch.setattr(observing, "MAX_FOLDERS", 1)
     (folder / "one-more").mkdir()
     assert reported(changes) == {FIRST}
     assert FIRST not in changes

@@ -21,8 +21,7 @@ from viewer.host.locations.importing import MAX_FOREIGN, import_location
 from viewer.host.reading.snapshots import read_packed
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
-from viewer.stores.folder_cursor import FolderCursor
-from viewer.stores.json_folder import JsonFolder
+from viewer.stores.json_folder import FolderCursor, JsonFolder
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")

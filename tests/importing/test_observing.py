@@ -16,11 +16,9 @@ from viewer.host.locations import importing, observing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import observing_locations
-from viewer.host.locations.results import ImportCursor, ImportSummary
-from viewer.host.locations.sources import import_lock
+from viewer.host.locations.sources import ImportCursor, ImportSummary, import_lock
 from viewer.models import Location
-from viewer.stores.folder_cursor import FolderCursor
-from viewer.stores.json_folder import JsonFolder
+from viewer.stores.json_folder import FolderCursor, JsonFolder
 from viewer.stores.protocol import Entry, ReadProblem
 
 pytestmark = pytest.mark.usefixtures("transactional_db")

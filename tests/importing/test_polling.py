@@ -13,7 +13,7 @@ from tests.real_stores import copy_of, write_checkpoint
 from viewer.host.locations import importing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.locations.sources import ImportCursor, ImportSummary
 from viewer.host.reading import location_reader
 from viewer.models import Location, Problem
 from viewer.stores import json_folder

@@ -23,8 +23,7 @@ from viewer.host.reading import location_reader, pool
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.host.reading.pool import end_idle_readers, reader_count
 from viewer.models import Location
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
+from viewer.stores.protocol import Entry, Packed, ReadLimits, ReadProblem
 
 COUNT = 90
 

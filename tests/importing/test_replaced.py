@@ -11,13 +11,12 @@ import pytest
 from pytest_django import Settings
 
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.host.locations.adding import open_location
+from viewer.host.locations.adding import open_location, open_write_target, write_target_at
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.write_targets import open_write_target, write_target_at
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
 from viewer.stores.addresses import Identity
-from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 from viewer.stores.safe_open import found_at
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,7 @@ from quality.local_stores import store_at
 from tests.real_stores import STORES
 from viewer.host.locations import importing
 from viewer.host.reading.snapshots import read_packed
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadProblem
+from viewer.stores.protocol import Entry, Packed, ReadProblem
 
 
 def read(store: str) -> list[Packed | ReadProblem]:

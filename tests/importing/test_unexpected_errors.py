@@ -8,9 +8,8 @@ import pytest
 from quality.local_stores import store_at
 from tests.real_stores import write_checkpoint
 from viewer.host.reading.snapshots import read_packed
-from viewer.stores import packing
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadProblem
+from viewer.stores import protocol
+from viewer.stores.protocol import Entry, Packed, ReadProblem
 
 
 class PanicException(BaseException):
@@ -42,7 +41,7 @@ def test_an_unexpected_error_is_a_problem_of_its_file_only(
 ) -> None:
     for second, trigger in enumerate(["task_started", "POISON", "task_completed"]):
         write_checkpoint(tmp_path, f"20260101T00000{second}_0000000{second}", trigger=trigger)
-    monkeypatch.setattr(packing, "_compress", FailingCompressor(error))
+    monkeypatch.setattr(protocol, "_compress", FailingCompressor(error))
     with caplog.at_level(logging.ERROR):
         first, problem, last = read_in(tmp_path)
     assert isinstance(first, Packed) and isinstance(last, Packed)
@@ -53,13 +52,13 @@ def test_an_unexpected_error_is_a_problem_of_its_file_only(
 
 def test_a_file_that_exhausts_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
-    monkeypatch.setattr(packing, "_compress", FailingCompressor(MemoryError()))
+    monkeypatch.setattr(protocol, "_compress", FailingCompressor(MemoryError()))
     (problem,) = read_in(tmp_path)
     assert isinstance(problem, ReadProblem) and problem.kind == "refused" and "memory" in str(problem.reason)
 
 
 def test_a_keyboard_interrupt_ends_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
-    monkeypatch.setattr(packing, "_compress", FailingCompressor(KeyboardInterrupt()))
+    monkeypatch.setattr(protocol, "_compress", FailingCompressor(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         read_in(tmp_path)

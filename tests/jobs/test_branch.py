@@ -2,7 +2,7 @@
 
 import pytest
 
-from viewer.records.lineage.branch_names import BranchRefused, checked_branch, name_for
+from viewer.records.lineage.tree import BranchRefused, checked_branch, name_for
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
 from viewer.models import Job, Location, StoredCopy
 from viewer.presentation.comparison import table_of
-from viewer.presentation.comparison_references import Reference, reference_to
-from viewer.presentation.comparison_sides import compared
+from viewer.presentation.comparison_sides import Reference, compared, reference_to
 from viewer.records.bodies import stored_body, stored_contents
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 from viewer.web.launch.conversations import content_text
 from viewer.web.launch.prefilled import differing_messages
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.engine_runs.graphs import PROJECT
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
-from viewer.host.jobs.sent_stores import store_to_send
+from viewer.host.jobs.savers import store_to_send
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Location, Project
 from viewer.records.bodies import body_of

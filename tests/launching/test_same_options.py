@@ -29,15 +29,15 @@ from viewer.launching import options
 from viewer.launching.options import Option
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Job, Location, Project, StoredCopy
-from viewer.presentation.calls import call_named, recorded_calls_of
+from viewer.presentation.replays import call_named, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.redaction import MARKER
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 from viewer.validation import MAX_CHARACTERS, brief
 from viewer.web.launch.conversations import message_forms
-from viewer.web.launch.fork_page import fork_page
 from viewer.web.launch.new_run_page import chosen_for, new_run_page
-from viewer.web.launch.page import LaunchPage, StartingPoint, Submission
+from viewer.web.launch.page import LaunchPage, fork_page
+from viewer.web.launch.prefilled import StartingPoint, Submission
 from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.replay_page import replay_page
 from viewer.web.launch.sweep_page import sweep_page

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from viewer.launching.values import (
+from viewer.launching.edits import (
     INVALID,
     InvalidValue,
     ValueKind,

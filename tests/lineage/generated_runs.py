@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.records.lineage.lanes import Position, lay_out
 from viewer.records.lineage.tree import LineageNode, Node, build_forest
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
 TRIGGERS = ("task_started", "task_completed", "task_completed", "task_failed")

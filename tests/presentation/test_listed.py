@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from viewer.models import Location, Run
-from viewer.presentation.run.head import listing_texts
+from viewer.presentation.run.window import listing_texts
 
 
 @pytest.mark.django_db

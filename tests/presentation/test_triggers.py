@@ -6,7 +6,7 @@ import pytest
 
 from viewer.formats import short_number, short_size
 from viewer.models import Checkpoint
-from viewer.presentation.run.rows import bars_of, shape_of, title_of, trigger_label
+from viewer.presentation.run.branches import bars_of, shape_of, title_of, trigger_label
 from viewer.templatetags import figures
 from viewer.templatetags.figures import since
 

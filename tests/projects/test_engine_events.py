@@ -6,7 +6,7 @@ from django.utils.translation import override
 
 from viewer.engines.crewai.labels import LABELS
 from viewer.engines.crewai.recorded_events import USUAL, checkpoint_events
-from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.run.branches import trigger_label
 
 
 def test_the_events_of_the_installed_version_are_found_in_groups(engine_python: Path) -> None:

@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import LINE, PRESS
-from viewer.engines.crewai.flow_methods import flow_methods
-from viewer.engines.crewai.flow_plan import Condition, FlowMethod, Following, Route, RouterDecision, following
+from viewer.engines.crewai.flow_plan import (
+    Condition,
+    FlowMethod,
+    Following,
+    Route,
+    RouterDecision,
+    flow_methods,
+    following,
+)
 
 LOOP = "press_loop:LoopFlow"
 RETRY = RouterDecision("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)

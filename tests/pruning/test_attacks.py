@@ -20,7 +20,7 @@ from viewer.host.locations.sources import address_of
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.records.bodies import stored_body
-from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,7 @@ from tests.search.indexed import found, index_all
 from tests.views.forking import CREW, create_location, stored
 from viewer.host.locations.adding import open_location, remove_location
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.search_entries import MAX_TEXT, NewEntry, Superseded, entries_of, store
-from viewer.host.locations.search_index import index_some
+from viewer.host.locations.search_index import MAX_TEXT, NewEntry, Superseded, entries_of, index_some, store
 from viewer.models import (
     Checkpoint,
     Location,
@@ -164,7 +163,7 @@ def test_a_checkpoint_that_cannot_be_decoded_does_not_stop_the_others(
             raise RecursionError
         return entries_of(location, body)
 
-    monkeypatch.setattr("viewer.host.locations.search_entries.entries_of", failing_once)
+    monkeypatch.setattr("viewer.host.locations.search_index.entries_of", failing_once)
     index_all()
     assert SearchedCheckpoint.objects.count() == 6 and SearchEntry.objects.exists()
 

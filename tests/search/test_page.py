@@ -201,14 +201,14 @@ def test_a_search_that_takes_too_long_shows_an_error(
 ) -> None:
     index_all()
     if connection.vendor == "sqlite":
-        monkeypatch.setattr("viewer.records.full_text.INSTRUCTIONS", 1)
+        monkeypatch.setattr("viewer.records.search.INSTRUCTIONS", 1)
     else:
         # A server measures milliseconds.
         entry = SearchEntry.objects.latest("pk")
         for number in range(200):
             entry.pk, entry.digest, entry.text = None, f"{number}".encode(), "expert advice " * 2000
             entry.save(force_insert=True)
-    monkeypatch.setattr("viewer.records.full_text.MAX_SECONDS", -1)
+    monkeypatch.setattr("viewer.records.search.MAX_SECONDS", -1)
     assert "This search took too long." in page(reader, "q=expert")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.search.indexed import found
 from viewer.models import SearchEntry
-from viewer.records.full_text import expression, parts
+from viewer.records.search import expression, parts
 from viewer.records.search_filters import MAX_WORDS, Words, words_in
 
 

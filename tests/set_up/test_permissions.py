@@ -14,7 +14,7 @@ from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.terminal import without_progress
 from viewer.data_folder.permissions import restrict
-from viewer.host.locations.write_targets import open_write_target
+from viewer.host.locations.adding import open_write_target
 from viewer.host_requests import WriteTarget
 from viewer.management.command import WARNED, warn_of_root
 from viewer.models import Location, Project

@@ -13,8 +13,7 @@ import pytest
 from quality.local_stores import store_at
 from tests.real_stores import copy_of, hashes_below, one_checkpoint, write_checkpoint
 from viewer.host.reading.snapshots import read_snapshot
-from viewer.stores.errors import Unreadable
-from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem, Unreadable
 
 WHOLE = json.dumps(one_checkpoint()).encode()
 LIMITS = ReadLimits(max_bytes=2 * 1024 * 1024, max_depth=100, max_seconds=5)

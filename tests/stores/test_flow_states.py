@@ -10,9 +10,7 @@ import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
 from tests.flow_states import SCHEMA, add_state, states_at
 from tests.real_stores import hashes_below
 from tests.stores.test_sqlite import opened, read_all
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits, Snapshot
+from viewer.stores.protocol import Entry, LocationUnreadable, Packed, ReadLimits, Snapshot
 
 
 @pytest.fixture

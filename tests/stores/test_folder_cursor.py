@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from viewer.stores.folder_cursor import MAX_STEP_SECONDS, FolderCursor
-from viewer.stores.json_folder import JsonFolder
+from viewer.stores.json_folder import MAX_STEP_SECONDS, FolderCursor, JsonFolder
 from viewer.stores.protocol import ReadLimits
 
 

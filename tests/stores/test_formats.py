@@ -9,8 +9,7 @@ from quality.local_stores import store_at
 from tests.real_stores import STORES, VERSIONS, copy_of
 from viewer.engines.crewai.structs import created_at
 from viewer.host.reading.snapshots import read_snapshot
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.protocol import Entry, Snapshot
+from viewer.stores.protocol import Entry, LocationUnreadable, Snapshot
 
 
 def snapshots(path: Path) -> dict[str, Snapshot]:

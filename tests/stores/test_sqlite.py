@@ -13,9 +13,14 @@ import pytest
 import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
 from tests.real_stores import copy_of, hashes_below
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
-from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
+from viewer.stores.protocol import (
+    Entry,
+    LocationLimitExceeded,
+    LocationUnreadable,
+    Packed,
+    ReadLimits,
+    ReadProblem,
+)
 
 # A statement that inserts a row with this id and the data of another row.
 ONE_MORE = (

@@ -11,14 +11,13 @@ from django.db import connection
 
 from checkpoint_site.sqlite_backend.base import DatabaseWrapper
 from forkline_crewai import original
-from forkline_langgraph import opening
+from forkline_langgraph import checkpoints
 from forkline_runner import own_checkpoints
 from tests.real_stores import copy_of
 from viewer.data_folder import backups, identity
 from viewer.host.locations.deleting import delete_entries
 from viewer.host.reading.location_reader import LocationAddress, open_reader
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits
+from viewer.stores.protocol import Entry, Packed, ReadLimits
 from viewer.stores.safe_open import identity_of
 
 
@@ -57,7 +56,7 @@ def test_the_databases_of_forkline_are_opened(store: Path, monkeypatch: pytest.M
 def test_runners_open_a_store(store: Path) -> None:
     with original.opened(store) as database:
         assert count(database)
-    with closing(sqlite3.connect(opening.address_of_file(store, store.parent)[0], uri=True)) as database:
+    with closing(sqlite3.connect(checkpoints.address_of_file(store, store.parent)[0], uri=True)) as database:
         assert count(database)
         (key,) = database.execute("SELECT id FROM checkpoints").fetchone()
     assert own_checkpoints.delete(own_checkpoints.written(f"{store}#{key}", "sqlite"), "sqlite")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from viewer.engines.spans import Span
+from viewer.engines.recorded_calls import Span
 from viewer.presentation.spans import timeline_of, window_in, zoom_of
 from viewer.presentation.tracks import Axis
 from viewer.records.prices import FilePrice, PriceFile, PriceList

@@ -15,19 +15,17 @@ from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.edits import (
-    changed_message,
-    new_message,
-    parse_output,
-    parse_typed_answer,
-    written_messages,
-)
-from viewer.launching.values import (
     INVALID,
     InvalidValue,
+    changed_message,
+    new_message,
     parse_json,
     parse_object,
+    parse_output,
+    parse_typed_answer,
     parse_untyped,
     same_value,
+    written_messages,
 )
 from viewer.messages.translation import translate
 from viewer.records.audit import is_at_terminal

@@ -15,6 +15,7 @@ from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
+from viewer.launching.edits import INVALID, ValueKind
 from viewer.launching.options import (
     ALL_AGENTS,
     MODEL,
@@ -30,7 +31,6 @@ from viewer.launching.options import (
     stored_models,
 )
 from viewer.launching.requests import ACCEPT_ALL, Accepted, Dimension, LaunchOptions
-from viewer.launching.values import INVALID, ValueKind
 from viewer.launching.variations import (
     answer_dimension,
     dimension_values,

@@ -48,13 +48,12 @@ from viewer.launching.options import (
     SETTINGS,
     TOOLS,
 )
-from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
+from viewer.launching.preview import LaunchPreview, ask_next, code_changes, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ACCEPT_ALL, ForkRequest
 from viewer.launching.start import EffectsRefused, start
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Question
-from viewer.presentation.code import code_changes
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
 from viewer.records.bodies import stored_contents
 

@@ -157,18 +157,14 @@ def changes_of_rows() -> Changes:
     On a server, those of all connections.
     """
     if postgresql.is_used():
-        from viewer.postgresql.row_changes import RowChanges
-
-        return RowChanges()
+        return postgresql.RowChanges()
     return CommitChanges(Path(connection.settings_dict["NAME"]))
 
 
 def changes_of_data(*folders: Path) -> Changes:
     """Commits, and writes to the files of these folders. Waiting for them uses no processor time."""
     if postgresql.is_used():
-        from viewer.postgresql.row_changes import RowChanges
-
-        rows = RowChanges()
+        rows = postgresql.RowChanges()
         return RowAndFileChanges(rows, file_changes(folders)) if folders else rows
     return file_changes([Path(settings.DATA_DIR), *folders])
 

@@ -18,7 +18,7 @@ from viewer.data_folder.backups import (
 )
 from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.data_folder.locks import row_lock
-from viewer.postgresql.failures import ROWS_MOVED, moved_text, read_only_text
+from viewer.postgresql import ROWS_MOVED, moved_text, read_only_text
 
 # The oldest version of the server, as the number that libpq reports.
 OLDEST_SERVER = 14

@@ -34,11 +34,8 @@ def failure_text(error: BaseException) -> str:
     """Return the message for an error of the data folder's disk or database; empty for other errors."""
     if isinstance(error, DataFolderFailure):
         return str(error)
-    if postgresql.is_used():
-        from viewer.postgresql.failures import failure_text as server_failure
-
-        if text := server_failure(error):
-            return text
+    if postgresql.is_used() and (text := postgresql.failure_text(error)):
+        return text
     code = sqlite_code(error)
     if code is not None:
         return _of_sqlite(code)

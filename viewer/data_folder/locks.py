@@ -119,9 +119,7 @@ def row_lock(name: str, *, wait: bool = False) -> AbstractContextManager[bool]:
     Raises OSError, or OperationalError for a server that cannot be reached.
     """
     if postgresql.is_used():
-        from viewer.postgresql import locks
-
-        return locks.held(name, wait=wait)
+        return postgresql.held(name, wait=wait)
     return lock_named(name).held(wait=wait)
 
 
@@ -133,9 +131,7 @@ def exclusive_transaction(name: str) -> Iterator[None]:
     """
     with transaction.atomic():
         if postgresql.is_used():
-            from viewer.postgresql import locks
-
-            locks.lock_until_commit(name)
+            postgresql.lock_until_commit(name)
         yield
 
 
@@ -175,3 +171,30 @@ def nobody_else() -> Iterator[None]:
 
 def _lock() -> Lock:
     return lock_named("in_use")
+
+
+# The workers that serve this data folder.
+
+
+def _worker_lock() -> Lock:
+    """The lock that each worker holds, shared, while it runs."""
+    return lock_named("worker")
+
+
+@contextmanager
+def serving(slots: int) -> Iterator[None]:
+    """Register this process as a worker with this many slots within the block."""
+    # Another process that tests the lock holds it exclusively for a moment.
+    with _worker_lock().held(shared=True, wait=True, note=str(slots)):
+        yield
+
+
+def worker_is_up() -> bool:
+    """Whether a worker serves this data folder."""
+    return _worker_lock().is_held(shared=True)
+
+
+def slots() -> int:
+    """The number of slots of the newest worker; 0 if no worker has recorded it."""
+    note = _worker_lock().note()
+    return int(note) if note.isdecimal() else 0

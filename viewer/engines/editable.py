@@ -140,8 +140,8 @@ class MessageEdit:
 class AnswerField:
     """A part of an answer that a person types. ``path`` holds the keys and indexes that lead to it.
 
-    ``kind`` is the value of a ``launching.values.Kind``. ``choices`` are the only values that it may have;
-    empty if it may have any.
+    ``kind`` is the value of a ``ValueKind`` (launching.edits). ``choices`` are its only possible values,
+    empty if any is possible.
     """
 
     path: tuple[str | int, ...]

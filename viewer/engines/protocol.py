@@ -1,7 +1,10 @@
 """What an engine provides. Only ``viewer/engines/<name>`` and its runner know more of an engine."""
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeVar
 
 from viewer.engines.contents import Agent, Failure, Part, SearchText, Tab, UnitGraph
@@ -18,14 +21,36 @@ from viewer.engines.entry_points import (
     RootKind,
     Runner,
 )
-from viewer.engines.known_stores import KnownStore
 from viewer.engines.plan import Edits, Outlook, Step, Unit
-from viewer.engines.recorded_calls import RecordedCall
+from viewer.engines.recorded_calls import RecordedCall, RecordedTools, Sources, Span
 from viewer.engines.reproduction import RecordedRun, Reproduction
-from viewer.engines.spans import Sources, Span
-from viewer.engines.tool_calls import RecordedTools
 from viewer.messages.message import UserMessage
 from viewer.stores.model_calls import ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStore:
+    """A file or folder that a program writes, by its English name.
+
+    ``path`` begins with ``~/`` or an environment variable, or is the end of any path; ``*`` is any name.
+    ``advice`` is the template that says why such a store is not read, and what to do; empty if it is read.
+    """
+
+    title: str
+    path: str
+    advice: str = ""
+
+    def paths(self) -> Iterator[Path]:
+        """The existing paths of this store for this account. None if only the end of its path is known."""
+        with suppress(OSError, RuntimeError):
+            pattern = Path(os.path.expandvars(self.path)).expanduser()
+            if pattern.is_absolute():
+                yield from Path("/").glob(str(pattern.relative_to("/")))
+
+    def is_at(self, path: PurePath) -> bool:
+        """Whether the end of a path is that of this store. False if its path begins at a known folder."""
+        return self.path[0] not in "~$" and path.match(self.path)
+
 
 # The names, root kinds, tabs and runner of an engine.
 

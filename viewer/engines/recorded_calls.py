@@ -1,14 +1,17 @@
-"""A model call as a checkpoint records it, in one shape for every engine."""
+"""Recorded calls of models and tools, and what a person chooses for those of a run."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from viewer.engines.runner_request import RecordedAnswer
+from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall
 
 
@@ -218,3 +221,140 @@ def _digest(call: RecordedCall) -> str:
 def call_name(call_id: str) -> str:
     """The name of the call with this id: the id may hold any characters, the name only letters and digits."""
     return hashlib.sha256(call_id.encode(errors="replace")).hexdigest()[:12]
+
+
+# Recorded calls of tools, and what a person chooses for the tools of a run.
+
+
+_SIGNS = re.compile(r"[\W_]+")
+
+
+class ToolChoice(StrEnum):
+    """What happens when a run calls a tool. ``viewer/launching/labels.py`` has the labels."""
+
+    CALL = "call"  # it is called
+    ASK = "ask"  # a person is asked each time, and may edit the arguments
+    RECORDED = "recorded"  # it is answered with the recorded result, or a person is asked if there is none
+    REFUSE = "refuse"  # it is not called, and the run continues with an error
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedToolCall:
+    """A call that a checkpoint records. ``unit`` is the id of the unit that made it.
+
+    ``arguments`` are a mapping, or the text that the model wrote. ``result`` is None if none is recorded.
+    """
+
+    unit: str
+    tool: str
+    arguments: Any
+    at: datetime | None
+    result: str | None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTools:
+    """The calls of the units that run, oldest first, and the tools that they may call without a record.
+
+    ``is_known`` is false if the checkpoints that may record calls could not be read.
+    """
+
+    calls: Sequence[RecordedToolCall] = ()
+    others: Sequence[str] = ()
+    is_known: bool = True
+
+
+def plain_name(tool: str) -> str:
+    """What is equal for a tool's name and the name that events have, which the engine gives to models.
+
+    A runner compares names in the same way (``forkline_runner.recorded``).
+    """
+    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
+    return _SIGNS.sub("", "".join(letters).casefold())
+
+
+# What a run spent its time on: units of work, and the model calls, tools and waits within them.
+
+
+SpanKind = Literal["unit", "attempt", "retry", "model", "tool", "wait", "gap"]
+SpanStatus = Literal["done", "failed", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """When an attempt of a unit failed and why, and when the next attempt began."""
+
+    failed_at: datetime
+    retried_at: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time in which one thing went on.
+
+    ``kind`` is ``unit`` for a unit of work, ``attempt`` for a failed attempt of one that was tried again,
+    ``retry`` for the time until the next attempt, ``wait`` for a wait for a person, and ``gap`` for the time
+    between a run and its resume, fork or next turn. ``parent`` is the id of the unit that the span belongs
+    to. ``end`` is None if it has not been recorded. ``is_estimated`` is true if the times are those of the
+    step that the span was part of. ``checkpoint`` is the id of the newest checkpoint before the span; if the
+    engine does not know that, ``events_before`` is the number of events recorded before the span.
+    ``unit_id`` names a unit in the events of jobs, if only these record its failed attempts. ``call_id`` is
+    the id of the recorded model call. ``arguments`` of a tool are a mapping, or the text that the model
+    wrote; None if they are not recorded.
+    """
+
+    id: str
+    kind: SpanKind
+    label: str
+    start: datetime
+    end: datetime | None = None
+    parent: str = ""
+    status: SpanStatus = "done"
+    agent: str = ""
+    call: ModelCall = NO_CALL
+    prompt: tuple[CallMessage, ...] = field(default=(), repr=False)
+    answer: str = field(default="", repr=False)
+    error: str = field(default="", repr=False)
+    is_estimated: bool = False
+    checkpoint: str = ""
+    events_before: int | None = None
+    unit_id: str = ""
+    call_id: str = ""
+    arguments: Any = field(default=None, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """The duration in seconds; 0 if the end is not recorded."""
+        return max(0.0, (self.end - self.start).total_seconds()) if self.end else 0.0
+
+
+RETRY = _("retry")
+
+
+def failed_attempts(unit: Span, failures: Sequence[Failure], first: int = 1) -> Iterator[Span]:
+    """The failed attempts of a unit, oldest first, each with the time until the next attempt.
+
+    ``first`` is the number of the first one in the ids of the spans.
+    """
+    start = unit.start
+    for number, failure in enumerate(failures, first):
+        span_id, failed_at = f"{unit.id}-attempt-{number}", max(start, failure.failed_at)
+        yield Span(
+            span_id, "attempt", _("failed attempt"), start, failed_at, unit.id, "failed", error=failure.error
+        )
+        start = max(failed_at, failure.retried_at)
+        yield Span(f"{span_id}-retry", "retry", RETRY, failed_at, start, unit.id)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanSource:
+    """A checkpoint of the branch whose spans are wanted, with its contents."""
+
+    checkpoint_id: str
+    created_at: datetime | None
+    contents: Any
+
+
+Sources = Sequence[SpanSource]

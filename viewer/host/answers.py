@@ -9,17 +9,16 @@ from typing import Any, TypeVar, cast
 from django.conf import settings
 
 from viewer import host_requests as asked
-from viewer.data_folder import workers
+from viewer.data_folder import locks
 from viewer.engines import engine_named
 from viewer.host.locations import adding, finding, pruning
+from viewer.host.locations.adding import open_write_target, write_target_at, write_target_of
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
 from viewer.host.locations.importing import import_added, import_location, prepare_import
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.project_secrets import stored_key
-from viewer.host.locations.results import ImportCounter, ImportSummary
 from viewer.host.locations.search_index import index_some
-from viewer.host.locations.sources import read_bodies, read_body, reveal
-from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
+from viewer.host.locations.sources import ImportCounter, ImportSummary, read_bodies, read_body, reveal
 from viewer.host.permitted import permit
 from viewer.host.projects import (
     INTERPRETERS,
@@ -122,7 +121,7 @@ def _(request: asked.ImportLocation) -> asked.ImportResult:
 @_answer.register
 def _(request: asked.ImportRun) -> asked.ImportResult:
     run = Run.objects.select_related("location__project").get(pk=request.run)
-    if run.location.read_error and workers.worker_is_up():
+    if run.location.read_error and locks.worker_is_up():
         # The worker tries again every few seconds. A page does not wait for a disk or server that is away.
         return asked.ImportResult(read_error=run.location.read_error)
     return _result(import_run(run, newest_first=request.newest_first))

@@ -15,6 +15,7 @@ from viewer.engines.plan import Edits, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask, each_asked_once
+from viewer.launching.edits import INVALID, InvalidValue, parse_value
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
 from viewer.launching.preflight import preflight_of
@@ -36,8 +37,7 @@ from viewer.launching.requests import (
     redactor_of,
 )
 from viewer.launching.start import check_effects
-from viewer.launching.sweep import Planned, function_refusals, start_group
-from viewer.launching.values import INVALID, InvalidValue, parse_value
+from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
 from viewer.launching.variations import (
     dimension_values,
     editing_kind,
@@ -376,7 +376,7 @@ def _add_consent(preview: LaunchPreview) -> None:
 def start_bulk(preview: BulkPreview) -> Sweep:
     """Queue all jobs in one transaction, once per request key. Raises LaunchRefused."""
     request = preview.request
-    if earlier := _started(request):
+    if earlier := started_group(request.key):
         return earlier
     if request.seen_plan not in (None, preview.digest):
         message = _("The plan has changed since it was shown. Check it, and press the button again.")
@@ -388,25 +388,15 @@ def start_bulk(preview: BulkPreview) -> Sweep:
         if not one.findings and not one.away:
             check_effects(one.request)
         planned.append(_planned(one, label))
-    try:
-        return start_group(
-            label,
-            planned,
-            request.key,
-            request.options,
-            requested_by=request.requested_by,
-            score=request.score,
-            collection=request.collection,
-        )
-    except JobRefused as refused:
-        if earlier := _started(request):
-            return earlier
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
-
-
-def _started(request: BulkRequest) -> Sweep | None:
-    """The jobs that this request has already started; None if there are none."""
-    return Sweep.objects.filter(idempotency_key=request.key).first()
+    return start_group(
+        label,
+        planned,
+        request.key,
+        request.options,
+        requested_by=request.requested_by,
+        score=request.score,
+        collection=request.collection,
+    )
 
 
 def _planned(preview: LaunchPreview, label: str) -> Planned:

@@ -9,9 +9,15 @@ from django.conf import settings
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from viewer.engines.recorded_calls import ModelChoice, RecordedAnswers
+from viewer.engines.recorded_calls import (
+    ModelChoice,
+    RecordedAnswers,
+    RecordedToolCall,
+    RecordedTools,
+    ToolChoice,
+    plain_name,
+)
 from viewer.engines.runner_request import ModelCalls, Options, RecordedAnswer, RepeatedCall, Tools
-from viewer.engines.tool_calls import RecordedToolCall, RecordedTools, ToolChoice, plain_name
 from viewer.formats import short_moment
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import MODEL_CALLS

@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.engines.entry_points import Component, PreflightLabels
 from viewer.engines.plan import Action, Decision, Reason, Step
-from viewer.engines.recorded_calls import ModelChoice
-from viewer.engines.tool_calls import ToolChoice
+from viewer.engines.recorded_calls import ModelChoice, ToolChoice
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("reused"),

@@ -20,9 +20,8 @@ from viewer import validation
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.recorded_calls import ModelChoice
-from viewer.engines.tool_calls import ToolChoice
-from viewer.launching.values import InvalidValue, parse_json, parse_object
+from viewer.engines.recorded_calls import ModelChoice, ToolChoice
+from viewer.launching.edits import InvalidValue, parse_json, parse_object
 from viewer.redaction import MARKER
 from viewer.validation import PAIR, InvalidInput, OptionType
 

@@ -5,25 +5,27 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.recorded_calls import RecordedAnswers
+from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
 from viewer.engines.runner_request import Options
-from viewer.engines.tool_calls import RecordedTools
-from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
-from viewer.launching import labels
-from viewer.launching.calls import (
-    ToolView,
-    answer_refusals,
-    answers_of,
-    model_note,
-    tool_views,
-    with_calls,
+from viewer.formats import count_text
+from viewer.host_requests import (
+    ChangedFile,
+    HostAway,
+    JobRefused,
+    ListCodeChanges,
+    ListNextUnits,
+    ReadSource,
+    ask,
 )
+from viewer.launching import labels
+from viewer.launching.calls import ToolView, answer_refusals, answers_of, model_note, tool_views, with_calls
 from viewer.launching.other_host import OtherHostCheck, check_other_host
 from viewer.launching.refusals import (
     CheckedLaunch,
@@ -45,7 +47,7 @@ from viewer.launching.refusals import (
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, PreflightCheck, Project
+from viewer.models import Checkpoint, Job, PreflightCheck, Project, RecordedCode
 from viewer.records.prices import UNKNOWN, Cost, current_prices
 from viewer.records.recorded_calls import recorded_tools
 from viewer.stores.model_calls import ModelUsage, usage_by_model
@@ -447,3 +449,71 @@ def _read(one: Mapping[str, Any]) -> NextUnits:
         str(one.get("error") or ""),
         {str(name): str(text) for name, text in (one.get("after") or {}).items()},
     )
+
+
+# What has changed in a project's code since the job ran that wrote a checkpoint.
+
+
+MAX_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChanges:
+    """The code that the job recorded, and the files that have changed since.
+
+    ``has_commit``: whether the recorded commit can be run, as the project's repository has it.
+    """
+
+    code: RecordedCode
+    files: list[ChangedFile]
+    has_commit: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """How many files have changed."""
+        if not self.files and self.code.is_complete:
+            return gettext("The code has not changed since this ran.")
+        if not self.files:
+            return gettext("The recorded files have not changed since this ran. The project has more.")
+        text = ngettext(
+            "%(count)s file changed since this ran.",
+            "%(count)s files changed since this ran.",
+            len(self.files),
+        )
+        return text % {"count": count_text(len(self.files))}
+
+    @property
+    def commit_note(self) -> str:
+        """Why running the recorded commit may differ from the recorded run; empty if nothing is known."""
+        if self.code.is_dirty:
+            return gettext(
+                "The code differed from this commit when the run started, so the recorded state cannot be "
+                "reproduced exactly."
+            )
+        if self.code.is_dirty is None:
+            return gettext("It is not known whether the code differed from this commit when the run started.")
+        return ""
+
+    @property
+    def shown(self) -> list[ChangedFile]:
+        return self.files[:MAX_SHOWN]
+
+    @property
+    def left_out(self) -> int:
+        return len(self.files[MAX_SHOWN:])
+
+
+def code_changes(checkpoint: Checkpoint, project: Project | None) -> CodeChanges | None:
+    """Return what has changed in this project since the checkpoint was written.
+
+    The project may be that of another host on which the checkpoint is forked. None if no job of the
+    checkpoint's project wrote it, if none of its code was recorded, or if the host is away.
+    """
+    code = RecordedCode.of(checkpoint, project)
+    if code is None or project is None:
+        return None
+    try:
+        found = ask(ListCodeChanges(project.pk, code.pk))
+    except HostAway:
+        return None
+    return CodeChanges(code, found.files, found.has_commit)

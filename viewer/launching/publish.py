@@ -16,7 +16,7 @@ from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, JobEvent
 from viewer.records.bodies import stored_contents
-from viewer.records.lineage.branch_names import free_name
+from viewer.records.lineage.tree import free_name
 from viewer.records.runner_requests import request_for_publication
 
 NEW_THREAD, THREAD = PUBLISH_INTO.choices

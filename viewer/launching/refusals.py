@@ -16,16 +16,16 @@ from viewer.engines.plan import Edits, Step
 from viewer.engines.protocol import Contents, Engine
 from viewer.engines.runner_request import Options
 from viewer.host_requests import CheckCommit, CheckProject, HostAway, JobRefused, ListCheckpointEvents, ask
+from viewer.launching.edits import has_redacted_part, is_utf8
 from viewer.launching.labels import component_label, loss_label, match_texts, note_text
 from viewer.launching.options import EVENTS, EVERY_EVENT
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchOptions, LaunchRequest
-from viewer.launching.values import has_redacted_part, is_utf8
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Host, PreflightCheck, Project
 from viewer.records.hosts import is_away
 from viewer.records.limits import quota_refusal
-from viewer.records.lineage.branch_names import BranchRefused, checked_branch
+from viewer.records.lineage.tree import BranchRefused, checked_branch
 
 
 class Code(StrEnum):

@@ -16,14 +16,13 @@ from viewer.engines.editable import NO_SETTINGS, EditableMessage, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.engines.recorded_calls import ModelChoice, RecordedCall
+from viewer.engines.recorded_calls import ModelChoice, RecordedCall, ToolChoice
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.engines.tool_calls import ToolChoice
 from viewer.host_requests import HostAway, MatchEntryPoint, Redact, ask
-from viewer.launching.values import as_json
+from viewer.launching.edits import as_json
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.models.jobs import EDITS
-from viewer.records.lineage.branch_names import free_name, name_for
+from viewer.records.lineage.tree import free_name, name_for
 from viewer.records.runner_requests import REPEATABLE_EDITS
 from viewer.redaction import MARKER
 

@@ -17,6 +17,7 @@ from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused
 from viewer.launching.calls import answer_refusals, answers_of, new_choices
+from viewer.launching.edits import InvalidValue
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import CheckpointPreview, source_refusals
 from viewer.launching.refusals import (
@@ -42,16 +43,15 @@ from viewer.launching.start import (
     refuse_taken,
     start_job,
 )
-from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
+from viewer.records.collections import SCORE_SECONDS, expected_answer, recorded_key
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.queue import claimants, enqueue
 from viewer.records.recorded_calls import recorded_tools
 from viewer.records.runner_requests import request_for, request_for_score
-from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, recorded_key
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.
 
@@ -171,42 +171,32 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
 def sweep(preview: SweepPreview) -> Sweep:
     """Queue all forks in one transaction, once per request key. Raises LaunchRefused."""
     request = preview.request
-    if earlier := _started(request):
+    if earlier := started_group(request.key):
         return earlier
     if request.seen_plan not in (None, preview.plan_digest):
         raise plan_changed()
     if preview.refusals:
         # If the form was sent twice at the same time, the other request's forks have the branches.
-        if earlier := _started(request):
+        if earlier := started_group(request.key):
             return earlier
         raise LaunchRefused(preview.refusals)
     if not preview.findings and not preview.away:
         check_effects(request)
     options = preview.options
     planned = [_planned(request, options, variation) for variation in preview.variations]
-    try:
-        started = start_group(
-            request.prefix,
-            planned,
-            request.key,
-            request.options,
-            checkpoint=request.checkpoint,
-            cache_warmup="" if request.calls_no_model else request.cache_warmup,
-            requested_by=request.requested_by,
-            score=request.score,
-        )
-    except JobRefused as refused:
-        if earlier := _started(request):
-            return earlier
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+    started = start_group(
+        request.prefix,
+        planned,
+        request.key,
+        request.options,
+        checkpoint=request.checkpoint,
+        cache_warmup="" if request.calls_no_model else request.cache_warmup,
+        requested_by=request.requested_by,
+        score=request.score,
+    )
     if request.project:
         request.project.keep_tool_choices(new_choices(preview.tools))
     return started
-
-
-def _started(request: SweepRequest) -> Sweep | None:
-    """The sweep that this request has already started; None if there is none."""
-    return Sweep.objects.filter(idempotency_key=request.key).first()
 
 
 def _variation_refusals(request: SweepRequest, variations: Sequence[Variation]) -> list[Refusal]:
@@ -277,7 +267,7 @@ def start_group(
     time of each job, and the total limits. Returns the sweep that an earlier call stored with the same key,
     if any. Only the first job warms up the prompt cache. With a ``score``, what was recorded after the
     checkpoints of several runs is scored as well, to be compared with the results.
-    Raises JobRefused if a project cannot run, and BranchTaken if another job has one of the branches.
+    Raises LaunchRefused if a project cannot run, or if another job has one of the branches.
     """
     values = {
         "name": name[:300],
@@ -288,21 +278,31 @@ def start_group(
         "score": score,
         "collection": collection,
     }
-    for project in dict.fromkeys(one.project for one in planned):
-        check_project(project, options)
-    with exclusive_transaction(BRANCHES):
-        swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
-        if is_new:
-            refuse_over_quota(requested_by, [one.kind for one in planned], options.start_at)
-            record(Action.STARTED, Audited.SWEEP, swept.pk, f"{len(planned)} jobs")
-            jobs = [
-                _job(swept, number, one, options, cache_warmup if number == 1 else "")
-                for number, one in enumerate(planned, 1)
-            ]
-            if score and swept.is_of_runs:
-                jobs += [scoring for job in jobs if (scoring := _recorded_scoring(swept, job))]
-            transaction.on_commit(lambda: _enqueue_all(jobs))
+    try:
+        for project in dict.fromkeys(one.project for one in planned):
+            check_project(project, options)
+        with exclusive_transaction(BRANCHES):
+            swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
+            if is_new:
+                refuse_over_quota(requested_by, [one.kind for one in planned], options.start_at)
+                record(Action.STARTED, Audited.SWEEP, swept.pk, f"{len(planned)} jobs")
+                jobs = [
+                    _job(swept, number, one, options, cache_warmup if number == 1 else "")
+                    for number, one in enumerate(planned, 1)
+                ]
+                if score and swept.is_of_runs:
+                    jobs += [scoring for job in jobs if (scoring := _recorded_scoring(swept, job))]
+                transaction.on_commit(lambda: _enqueue_all(jobs))
+    except JobRefused as refused:
+        if earlier := started_group(key):
+            return earlier
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
     return swept
+
+
+def started_group(key: UUID) -> Sweep | None:
+    """The sweep that was stored with this key; None if there is none."""
+    return Sweep.objects.filter(idempotency_key=key).first()
 
 
 def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:

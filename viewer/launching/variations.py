@@ -14,17 +14,11 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.edits import decoded, parse_output
+from viewer.launching.edits import ValueKind, canonical, decoded, parse_output, parse_values, same_value
+from viewer.launching.edits import kind_of as value_kind_of
 from viewer.launching.options import ALL_AGENTS, parse_model
 from viewer.launching.preview import PlanPreview, preview_plan, source_of
 from viewer.launching.requests import Dimension, SweepRequest, redactor_of
-from viewer.launching.values import (
-    ValueKind,
-    canonical,
-    parse_values,
-    same_value,
-)
-from viewer.launching.values import kind_of as value_kind_of
 from viewer.redaction import MARKER
 from viewer.redaction.values import redact
 

@@ -58,7 +58,7 @@ class Project(models.Model):
     entry_points = models.JSONField(default=list, blank=True)
     # The daily limits of all its jobs together (viewer/models/jobs.py).
     limits = models.JSONField(default=dict, blank=True)
-    # What happens when its runs call a tool (viewer/engines/tool_calls.py), by the tool's name.
+    # What happens when its runs call a tool (viewer/engines/recorded_calls.py), by the tool's name.
     tool_choices = models.JSONField(default=dict, blank=True, db_default={})
     # A keyed digest of the secrets that are redacted in its jobs (viewer/host/jobs/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")

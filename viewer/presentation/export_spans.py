@@ -28,12 +28,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from viewer.engines import engine_of
-from viewer.engines.recorded_calls import CallMessage, RecordedCall
-from viewer.engines.spans import Span
+from viewer.engines.recorded_calls import CallMessage, RecordedCall, Span
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Run
-from viewer.presentation.calls import recorded_calls_of
 from viewer.presentation.spans import BranchSpans, branch_spans, count_read
+from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.run_rows import branch_status
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
 
@@ -190,7 +189,7 @@ class _Branch:
             one.created_at for one in found.checkpoints if one.branch == head.branch and one.created_at
         ]
         try:
-            calls = {call.id: call for call in recorded_calls_of(head)}
+            calls = {call.id: call for call in calls_in(readable_contents(head))}
         except NotReadable:
             calls = {}
         left_out = {"checkpoints": found.left_out, "branches": branches_left_out}

@@ -9,7 +9,7 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
 from viewer.models import Checkpoint
 from viewer.presentation.comparison import Detail, detail_of, row_of
-from viewer.presentation.comparison_references import nearest_ancestors
+from viewer.presentation.comparison_sides import nearest_ancestors
 from viewer.presentation.diff import Clock
 from viewer.presentation.run.branches import edited_checkpoints
 from viewer.records.bodies import bodies_of

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from viewer.models import Access, Checkpoint, Host, Job, Location, Right, Run, SavedSearch, access_of
-from viewer.presentation.location_list import by_newest_run
+from viewer.presentation.locations import by_newest_run
 from viewer.records.permissions import may, may_everywhere
 
 # Characters of a query, commands of one group, and the shortest text that is compared with names and ids.

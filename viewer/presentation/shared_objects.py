@@ -16,8 +16,13 @@ from django.utils.translation import gettext as _
 
 from viewer.host_requests import ImportRun, ask
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink, Sweep, uuid_of
-from viewer.presentation.comparison_references import Reference, checkpoint_of, reference_in, reference_to
-from viewer.presentation.comparison_sides import MAX_SIDES
+from viewer.presentation.comparison_sides import (
+    MAX_SIDES,
+    Reference,
+    checkpoint_of,
+    reference_in,
+    reference_to,
+)
 from viewer.presentation.sweeps import members_of
 from viewer.records.lineage.drawing import draw_picture
 from viewer.records.lineage.graphs import Chain, Link, collapse, literal_label

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of, unit_events, unit_subjects
 from viewer.engines.contents import short_title
-from viewer.engines.spans import Failure, Span, SpanKind, SpanSource, SpanStatus, failed_attempts
+from viewer.engines.recorded_calls import Failure, Span, SpanKind, SpanSource, SpanStatus, failed_attempts
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.branches import line_of
 from viewer.presentation.tracks import Axis, Track, cost_of, tracks_of

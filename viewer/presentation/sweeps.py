@@ -10,13 +10,20 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.presentation.comparison_references import Reference, reference_to
-from viewer.presentation.comparison_sides import Score, best_of, by_score, score_of, score_text
+from viewer.presentation.comparison_sides import (
+    Reference,
+    Score,
+    best_of,
+    by_score,
+    reference_to,
+    score_of,
+    score_text,
+)
 from viewer.presentation.diff import Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.status import Wait, wait_of
 from viewer.presentation.listing import Column
-from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
+from viewer.records.collections import recorded_scoring_of, scoring_of
 
 # The members of a sweep, as sides of a comparison.
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.spans import RETRY, Span
+from viewer.engines.recorded_calls import RETRY, Span
 from viewer.records.prices import UNKNOWN, Cost, PriceList
 
 # The time axis. Idle periods are folded, so that the others stay readable.

@@ -27,7 +27,7 @@ from viewer.host_requests import NotReadable
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Location, StoredCopy
 from viewer.models.columns import in_slices
-from viewer.stores.packing import Packed
+from viewer.stores.protocol import Packed
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -11,16 +11,14 @@ from django.db.models import Case, Max, Q, When
 
 from viewer.models import Checkpoint, Location, Run, is_scratch_key
 from viewer.models.columns import in_slices, usage_values
-from viewer.records import checkpoint_rows
-from viewer.records.checkpoint_rows import LineageColumns, NewRow, insert, known_rows, mark_states
+from viewer.records import run_rows
 from viewer.records.lineage.lanes import lay_out
 from viewer.records.lineage.tree import Lineage, Node, ParentLink, build_forest
 from viewer.records.reconciling import reconcile
-from viewer.records.run_rows import status_after
+from viewer.records.run_rows import LineageColumns, NewRow, insert, known_rows, mark_states, status_after
 from viewer.redaction import MARKER
 from viewer.stores.model_calls import ModelCall, usage_by_model
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import IndexedRun, RunIndex, Snapshot
+from viewer.stores.protocol import IndexedRun, Packed, RunIndex, Snapshot
 
 
 class Stored(NamedTuple):
@@ -180,7 +178,7 @@ def _stored_as_continued(run: Run, changed: Sequence[Packed], new: Sequence[Pack
         return False
     keys = [one.key for one in changed]
     pks = dict(run.checkpoints.filter(source_key__in=keys).order_by().values_list("source_key", "pk"))
-    checkpoint_rows.overwrite([(pks[one.key], one) for one in changed])
+    run_rows.overwrite([(pks[one.key], one) for one in changed])
     if new:
         Checkpoint.objects.filter(pk=newest.pk).update(is_branch_head=False)
         insert(run.location, _continued_rows(newest, new))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.models.columns import in_slices
-from viewer.records import checkpoint_rows, run_rows
-from viewer.records.checkpoint_rows import LineageColumns, Member, NewRow
+from viewer.records import run_rows
 from viewer.records.lineage.lanes import Position, lay_out
 from viewer.records.lineage.tree import Lineage, Node, build_forest
-from viewer.stores.packing import Packed, unpacked_events
+from viewer.records.run_rows import LineageColumns, Member, NewRow
+from viewer.stores.protocol import Packed, unpacked_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _insert_new(location: Location, updates: Sequence[LineageUpdate]) -> None:
         for update in updates
         if update.member.pk is None and update.member.read is not None
     ]
-    pks = checkpoint_rows.insert(location, new)
+    pks = run_rows.insert(location, new)
     for update in updates:
         if update.member.pk is None:
             update.member.pk = pks[update.member.key]
@@ -79,8 +79,8 @@ def _update_stored(updates: Sequence[LineageUpdate]) -> None:
             again.append((member.pk, member.read))
         if member.before != update.columns:
             moved.append((member.pk, update.columns))
-    checkpoint_rows.overwrite(again)
-    checkpoint_rows.move(moved)
+    run_rows.overwrite(again)
+    run_rows.move(moved)
 
 
 def _affected_members(read: Sequence[Packed], run_ids: set[int]) -> dict[str, Member]:

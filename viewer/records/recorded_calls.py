@@ -7,10 +7,14 @@ from django.db.models import Exists, OuterRef, Q
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Step
-from viewer.engines.recorded_calls import RecordedAnswers, RecordedCall, recorded_answer
+from viewer.engines.recorded_calls import (
+    RecordedAnswers,
+    RecordedCall,
+    RecordedTools,
+    SpanSource,
+    recorded_answer,
+)
 from viewer.engines.runner_request import RecordedAnswer
-from viewer.engines.spans import SpanSource
-from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import HostAway
 from viewer.models import Checkpoint, Location, Run
 from viewer.records.bodies import bodies_of

@@ -6,17 +6,29 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
-from viewer.redaction.credentials import credential_spans, private_key_spans, url_spans
 from viewer.redaction.keywords import may_hold_secret
 from viewer.redaction.named_values import named_spans
+from viewer.redaction.names import is_secret_text
 from viewer.redaction.obscured import is_obscured, obscured_spans, one_line, visible_text
 from viewer.redaction.pairs import pair_spans
-from viewer.redaction.patterns import TextSpan, anchored, compiled, merged, without_spans
+from viewer.redaction.patterns import (
+    TextSpan,
+    anchored,
+    compiled,
+    has_digit,
+    is_mixed,
+    is_ordinary,
+    is_placeholder,
+    is_words,
+    merged,
+    without_spans,
+)
 from viewer.redaction.vendor_tokens import token_spans
 
 # Known secrets: the values of a project's environment file, in every form in which a text may contain them.
@@ -186,3 +198,204 @@ def redacted_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
     """Return the redacted name of a file or row. Different names stay different."""
     redacted = redact_text(name, known)
     return name if redacted == name else f"{redacted} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
+
+
+# Credentials that the words around them name, in headers, commands, files and URLs, and private keys.
+
+
+# Credentials in headers, commands and password files, recognised by the words around them.
+
+
+_SCHEME = compiled(
+    r"\b(?:[Bb]earer|BEARER|[Tt]oken|[Aa]pi[Kk]ey|ApiKey-v1|Bot|GenieKey|SSWS|Splunk|DeepL-Auth-Key)"
+    r"[ \t]{1,8}"
+    r"[\"']?([A-Za-z0-9._~+/=\-]{10,})"
+)
+_BASIC = compiled(r"\b(?:[Bb]asic|BASIC)[ \t]{1,8}([A-Za-z0-9+/_\-]{8,}={0,2})")
+_USER = compiled(
+    r"(?:^|[\s\"'])(?:-u|-a|--user|--proxy-user|--auth)[ \t=]{1,8}[\"']?"
+    r"([^\s:\"'/\\-][^\s:\"'/\\]{0,100}):([^\s\"'\\]{1,300})"
+)
+_PASSWORD_FLAG = compiled(
+    r"\b(?:sshpass|mysql|mysqldump|mysqladmin|docker login|redis-cli|ssh-keygen)\b([^\r\n|;]{0,300}?)"
+    r"(?:\s-[pawN]\s?|\s--pass\s)[\"']?"
+    r"([^\s\"'\\\-][^\s\"'\\]{3,200})"
+)
+_OPENSSL = compiled(r"\spass:([^\s\"'\\]{4,200})")
+_PGPASS = compiled(
+    r"(?:^|\n|\\n)[A-Za-z0-9.\-*_]{1,100}:(?:543[0-9]|6432|\*):[^\s:]{1,100}:[^\s:]{1,100}:([^\s\\]{3,200})"
+)
+_SHADOW = compiled(r"(?:^|\n|\\n)[a-z_][a-z0-9_\-]{0,31}:(\{SHA\}[^\s:]{10,200})")
+_IDENTIFIED = compiled(r"\b(?:[Ii]dentified|IDENTIFIED) (?:[A-Za-z_0-9]{1,12} ){1,4}'([^'\n]{3,200})'")
+
+
+_SCHEME_KEYWORDS = (
+    b"earer",
+    b"EARER",
+    b"oken",
+    b"piKey",
+    b"Bot ",
+    b"enieKey",
+    b"SSWS ",
+    b"plunk ",
+    b"Auth-Key",
+)
+
+
+# A user and a password in a call: auth=("bob", "…"), .login("bob", "…"). gh secret set NAME --body "…".
+_CALLED = compiled(
+    r"(?:\bauth\s{0,4}=\s{0,4}\(|\.login\()\s{0,20}\\*[\"'][^\"'\n\\]{1,100}\\*[\"']\s{0,4},\s{0,20}"
+    r"\\*[\"']([^\"'\n\\]{3,200})"
+)
+_SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\s\"'\\]{4,500})")
+
+
+_IN_COMMANDS = (
+    *((_CALLED, b"auth"), (_CALLED, b".login(")),
+    *((_OPENSSL, b" pass:"), (_SET, b"secret set ")),
+)
+
+
+def credential_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of credentials."""
+    if any(word in data for word in _SCHEME_KEYWORDS):
+        yield from _schemes(data)
+    if b"asic " in data or b"ASIC " in data:
+        yield from (found.span(1) for found in _BASIC.finditer(data) if _is_base64(found[1]))
+    for pattern, keyword in (
+        (_CALLED, b"auth"),
+        (_CALLED, b".login("),
+        (_OPENSSL, b" pass:"),
+        (_SET, b"secret set "),
+    ):
+        if keyword in data:
+            yield from _unless_placeholder(pattern.finditer(data))
+    if b"-u" in data or b"-a" in data:
+        yield from _users(data)
+    if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data or b" -N" in data:
+        yield from _flags(data)
+    if b"dentified" in data or b"DENTIFIED" in data:
+        yield from (found.span(1) for found in _IDENTIFIED.finditer(data))
+    if b"{SHA}" in data or any(port in data for port in (b":543", b":6432:", b":*:")):
+        yield from _password_files(data)
+
+
+def _password_files(data: bytes) -> Iterator[TextSpan]:
+    for found in _PGPASS.finditer(data):
+        if is_secret_text(found[1].decode("latin-1"), "hard") and not found[1].isdigit():
+            yield found.span(1)
+    yield from (found.span(1) for found in _SHADOW.finditer(data))
+
+
+def _unless_placeholder(matches: Iterable[Any]) -> Iterator[TextSpan]:
+    for found in matches:
+        if not is_placeholder(found[1].decode("utf-8", "replace")):
+            yield found.span(1)
+
+
+def _schemes(data: bytes) -> Iterator[TextSpan]:
+    for found in _SCHEME.finditer(data):
+        text = found[1].decode("latin-1").rstrip(".")
+        is_bearer = found[0][:1] in b"bB"
+        if has_digit(text[:200]) and (is_bearer or not is_ordinary(text)) and not is_placeholder(text):
+            if is_bearer and is_words(text):
+                continue
+            yield found.start(1), found.start(1) + len(text)
+
+
+def _is_base64(text: bytes) -> bool:
+    """Return whether a text is Base64, and not only a word after “basic”."""
+    plain = text.decode("latin-1")
+    has_both = any(one.isupper() for one in plain[1:]) and any(one.islower() for one in plain)
+    return plain.endswith("=") or (has_both and (any(one.isdigit() for one in plain) or len(plain) >= 12))
+
+
+def _users(data: bytes) -> Iterator[TextSpan]:
+    for found in _USER.finditer(data):
+        around = data[max(0, found.start() - 300) : found.start()].lower()
+        is_command = any(word in around for word in (b"curl", b"http", b"wget", b"svn", b"request", b"login"))
+        text = found[2].decode("latin-1")
+        if is_command and not is_placeholder(text) and not text.startswith("//") and not text.isdigit():
+            yield found.span(2)
+
+
+def _flags(data: bytes) -> Iterator[TextSpan]:
+    for found in _PASSWORD_FLAG.finditer(data):
+        text = found[2].decode("latin-1")
+        if not is_placeholder(text) and (is_mixed(text) or not is_ordinary(text)):
+            yield found.span(2)
+
+
+# Private keys: blocks of lines in PEM, SSH2 and PuTTY formats.
+
+
+MAX_BLOCK = 16 * 1024
+_BEGIN = (
+    r"(?:-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|PuTTY-User-Key-File-\d:)"
+)
+_CONTENT = r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*"
+# One or more blocks, all but the last of which are without an end.
+_BLOCKS = compiled(rf"(?:{_BEGIN}{_CONTENT})*({_BEGIN}){_CONTENT}")
+_END = compiled(
+    r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|Private-MAC:[ \t]{0,8}[0-9a-f]{0,80}"
+)
+
+
+# The same in Base64, as Kubernetes has them: up to where its letters end.
+_ENCODED = compiled(
+    r"LS0tLS1CRUdJTiB(?:SU0Eg|FQyBQ|PUEVO|QUklW|FTkNS|EU0Eg|QR1Ag)[A-Za-z0-9+/=]*"
+    r"(?:(?:\\n|\s){1,40}[A-Za-z0-9+/=]{40,})*"
+)
+
+
+def private_key_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of private keys: up to their last line, or as far as they have its characters."""
+    if b"LS0tLS1CRUdJTiB" in data:
+        yield from (found.span() for found in _ENCODED.finditer(data))
+    if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
+        return
+    blocks = [(found.start(), found.end(1), found.end()) for found in _BLOCKS.finditer(data)]
+    ends = [found.end() for found in _END.finditer(data)]
+    following = 0
+    for number, (start, after, content) in enumerate(blocks):
+        next_begin = blocks[number + 1][0] if number + 1 < len(blocks) else len(data)
+        while following < len(ends) and ends[following] <= after:
+            following += 1
+        limit = min(next_begin, after + MAX_BLOCK)
+        has_end = following < len(ends) and ends[following] <= limit
+        yield start, ends[following] if has_end else min(content, limit)
+
+
+# Secrets in URLs: passwords before a host, signatures in a query, and webhooks.
+
+
+_LOGIN = compiled(
+    r"[A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:([^\s/\"'<>\\]{1,500})@"
+)
+# A token before a host, without a user name.
+_TOKEN_LOGIN = compiled(r"(?:https?|git|ssh):(?://|\\/\\/)([A-Za-z0-9_\-]{20,200})@")
+_SIGNED = compiled(
+    r"[?&;](?:amp;)?(?:[sS]ig|SIG|(?:[A-Za-z_\-]{0,12})[sS]ignature|X-Amz-Credential|X-Amz-Security-Token"
+    r"|X-Goog-Credential|x-amz-credential|x-amz-security-token|AWSAccessKeyId|hmac|hdnts)=([^&\s\"'<>\\#]{8,})"
+)
+_WEBHOOK = compiled(
+    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|/webhooks/\d{5,30}/|webhook\.office\.com/webhookb2/"
+    r"|telegram\.org/(?:file/)?bot\d{5,20}:|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/use/"
+    r"|chat\.googleapis\.com/v1/spaces/[^\s?]{1,80}\?key=|qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key="
+    r"|open\.feishu\.cn/open-apis/bot/v2/hook/|webhook\.site/)([A-Za-z0-9/_\-@.]{6,300})"
+)
+
+
+def url_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of the secrets in URLs."""
+    if b"@" in data:
+        for found in _LOGIN.finditer(data):
+            if not is_placeholder(found[1].decode("latin-1")):
+                yield found.span(1)
+        yield from (found.span(1) for found in _TOKEN_LOGIN.finditer(data))
+    if b"=" in data:
+        yield from (found.span(1) for found in _SIGNED.finditer(data))
+    if any(part in data for part in (b"hook", b"telegram.org", b"googleapis", b"ifttt")):
+        yield from (found.span(1) for found in _WEBHOOK.finditer(data))

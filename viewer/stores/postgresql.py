@@ -13,8 +13,13 @@ from psycopg import IsolationLevel, sql
 
 from viewer.redaction.known_secrets import known_secrets, redact_text
 from viewer.stores.addresses import ServerAddress
-from viewer.stores.errors import Broken, LocationLimitExceeded, LocationUnreadable, too_much_memory
-from viewer.stores.protocol import ReadLimits
+from viewer.stores.protocol import (
+    Broken,
+    LocationLimitExceeded,
+    LocationUnreadable,
+    ReadLimits,
+    too_much_memory,
+)
 
 # Turns errors of libpq and of a server into messages without a password or whole connection string.
 

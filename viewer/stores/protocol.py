@@ -22,13 +22,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from struct import iter_unpack
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from viewer.messages.message import UserMessage
+import zstandard
+
+from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
-from viewer.stores.model_calls import ModelCall
+from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession
 
 StoreKind = Literal["json", "sqlite", "states", "postgresql", "saver"]
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
@@ -355,3 +358,159 @@ class IndexedStore(Store, Protocol):
         With ``since``, the cursor of an earlier listing, unchanged checkpoints may be left out. Raises
         LocationUnreadable.
         """
+
+
+# What can go wrong at a location.
+#
+# Unreadable                   one file or row; its neighbours are unaffected
+# ├── Incomplete               it does not parse, and may still be being written
+# ├── Broken                   it is damaged
+# ├── LimitExceeded            reading it exceeds a limit
+# ├── Foreign                  it is not a checkpoint
+# └── Unavailable              its bytes could not be read, so nothing is known about them
+# LocationUnreadable           the whole location
+# ├── LocationLimitExceeded    reading it exceeds a limit
+# └── LocationReplaced         its path leads to something other than what was added
+
+
+class Unreadable(UserFacingError):
+    """One file or row cannot be read. The message is the reason.
+
+    ``entry`` is the entry that was read if it is newer than the listed one.
+    """
+
+    kind: ProblemKind = "broken"
+    entry: "Entry | None" = None
+
+
+class Incomplete(Unreadable):
+    """It does not parse. It may still be being written; only its age shows whether it is damaged."""
+
+    kind: ProblemKind = "writing"
+
+
+class Broken(Unreadable):
+    """It is damaged."""
+
+
+class LimitExceeded(Unreadable):
+    """It is larger or deeper, or takes more time or memory, than the limits allow."""
+
+    kind: ProblemKind = "refused"
+
+
+class Foreign(Unreadable):
+    """It is complete, but not a checkpoint."""
+
+    kind: ProblemKind = "foreign"
+
+
+class Unavailable(Unreadable):
+    """Its bytes could not be read this time. The next import tries again."""
+
+    kind: ProblemKind = "unavailable"
+
+
+class LocationUnreadable(UserFacingError):
+    """Nothing at the location can be read. The message says why, and what to do."""
+
+
+class LocationLimitExceeded(LocationUnreadable):
+    """Listing the location exceeds a limit. It is not tried again until the location changes."""
+
+
+class LocationReplaced(LocationUnreadable):
+    """The path leads to something other than what was added.
+
+    ``identity`` identifies the folder or file at the path now; empty if it must not be opened at all.
+    """
+
+    identity: str = ""
+
+
+def too_slow(limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry that takes too much processor time."""
+    return LimitExceeded("store.parse_timed_out", most=f"{limits.max_seconds:g}")
+
+
+def too_large(size: int, limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry of this many bytes."""
+    return LimitExceeded(
+        "store.file_too_large",
+        size=f"{size:,}",
+        most=f"{limits.max_bytes:,}",
+    )
+
+
+def too_much_memory(limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry that takes too much memory."""
+    return LimitExceeded("store.too_much_memory", most=limits.max_memory // 2**20)
+
+
+# A snapshot in the form in which it is stored: compressed, with its events as bytes.
+
+
+EVENT_BYTES = 16
+_compress = zstandard.ZstdCompressor(level=-1)
+
+
+@dataclass(slots=True)
+class Packed:
+    """A snapshot without its body, events and calls, and these in their stored form.
+
+    ``data`` is the compressed body, and ``event_ids`` are sixteen bytes for each event.
+    """
+
+    snapshot: Snapshot
+    data: bytes
+    event_ids: bytes
+    calls: list[PackedCall]
+    sessions: list[PackedSession] = field(default_factory=list)
+    # The key of the object in the bucket that has the body, where ``data`` is empty.
+    object_key: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.snapshot.key
+
+    @property
+    def event_count(self) -> int:
+        return len(self.event_ids) // EVENT_BYTES
+
+    @property
+    def tokens(self) -> int:
+        return sum(call.tokens for call in self.calls)
+
+
+def packed(snapshot: Snapshot) -> Packed:
+    """The stored form of a snapshot. Empties the snapshot's body, events, calls and sessions."""
+    calls: list[PackedCall] = []
+    sessions: list[PackedSession] = []
+    if snapshot.calls or snapshot.sessions:
+        positions = {event_id: position for position, event_id in enumerate(snapshot.event_ids)}
+        calls = [PackedCall(positions[event_id], *call) for event_id, call in snapshot.calls.items()]
+        sessions = [PackedSession(positions[event_id], *times) for event_id, *times in snapshot.sessions]
+    result = Packed(snapshot, compressed(snapshot.body), packed_events(snapshot.event_ids), calls, sessions)
+    snapshot.body, snapshot.event_ids, snapshot.calls, snapshot.sessions = b"", (), {}, []
+    return result
+
+
+def compressed(body: bytes) -> bytes:
+    """The stored form of a redacted body."""
+    return _compress.compress(body)
+
+
+def packed_events(event_ids: Sequence[str]) -> bytes:
+    """Sixteen bytes for each id, in order: the id itself if all are UUIDs, else the start of its hash."""
+    text = "".join(event_ids).replace("-", "")
+    if len(text) == 2 * EVENT_BYTES * len(event_ids):
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            pass
+    return b"".join(hashlib.sha256(event_id.encode()).digest()[:EVENT_BYTES] for event_id in event_ids)
+
+
+def unpacked_events(packed: bytes) -> tuple[bytes, ...]:
+    """The sixteen bytes of each event. An event has the same bytes in every checkpoint."""
+    return tuple(event for (event,) in iter_unpack(f"{EVENT_BYTES}s", packed))

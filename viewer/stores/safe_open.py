@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.stores.addresses import Identity
-from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 
 # Open a location without following a link below the root that it has to be in.
 #

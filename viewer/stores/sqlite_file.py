@@ -15,18 +15,18 @@ import apsw
 
 from viewer import sqlite_pragmas
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.errors import (
+from viewer.stores.protocol import (
     Incomplete,
     LimitExceeded,
     LocationLimitExceeded,
     LocationReplaced,
     LocationUnreadable,
+    ReadLimits,
     Unavailable,
     Unreadable,
     too_much_memory,
     too_slow,
 )
-from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import is_in_wal_mode, open_file
 
 # Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time.

@@ -12,24 +12,22 @@ import apsw
 from viewer import sqlite_pragmas
 from viewer.messages.message import UserMessage
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.errors import (
-    Broken,
-    LimitExceeded,
-    LocationLimitExceeded,
-    LocationUnreadable,
-    Unavailable,
-    Unreadable,
-    too_large,
-)
 from viewer.stores.protocol import (
     DIGESTED_COLUMNS,
     MAX_SHORT_BYTES,
+    Broken,
     Entry,
+    LimitExceeded,
+    LocationLimitExceeded,
+    LocationUnreadable,
     RawCheckpoint,
     ReadLimits,
     ReadProblem,
     StoreFormat,
+    Unavailable,
+    Unreadable,
     row_digest,
+    too_large,
 )
 from viewer.stores.sqlite_file import (
     ChangedWhileReading,

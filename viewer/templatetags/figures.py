@@ -30,7 +30,7 @@ from viewer.formats import (
 )
 from viewer.messages.translation import translate
 from viewer.presentation.diff import Piece
-from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.run.branches import trigger_label
 from viewer.presentation.values import as_html
 
 # Filters that format numbers, sizes and texts.

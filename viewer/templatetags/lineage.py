@@ -10,8 +10,7 @@ from django.utils.translation import ngettext
 
 from viewer.formats import count_text
 from viewer.models import Checkpoint
-from viewer.presentation.run.branches import statuses_text
-from viewer.presentation.run.rows import Moment, title_of
+from viewer.presentation.run.branches import Moment, statuses_text, title_of
 from viewer.presentation.run.visible import Collapsing
 from viewer.templatetags.figures import short_branch
 

@@ -8,19 +8,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, EditableOutput
-from viewer.launching.edits import output_text, parse_output
-from viewer.launching.options import Option
-from viewer.launching.values import (
+from viewer.launching.edits import (
     INVALID,
     ValueKind,
     has_redacted_part,
     kind_of,
     normal_line_ends,
+    output_text,
     parse_object,
+    parse_output,
     parse_value,
     same_value,
     text_of,
 )
+from viewer.launching.options import Option
 from viewer.messages.translation import translate
 from viewer.redaction import MARKER
 from viewer.validation import whole_number

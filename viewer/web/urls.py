@@ -127,7 +127,7 @@ collection_urls = [
 
 compare_urls = [
     # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
-    # viewer/presentation/comparison_references.py says what names a checkpoint.
+    # viewer/presentation/comparison_sides.py says what names a checkpoint.
     path("compare/", compare.show, name="compare"),
     # With the same ?a= and b=, and ?format=<a name of COMPARISON_FORMATS>
     path("compare/export/", compare.export, name="compare-export"),

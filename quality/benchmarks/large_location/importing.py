@@ -12,9 +12,9 @@ from quality.benchmarks.timing import start_readers, timed
 from quality.tables import print_heading, print_row
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.locations.sources import ImportCursor, ImportSummary
 from viewer.models import Location
-from viewer.stores.folder_cursor import MAX_STEP_SECONDS
+from viewer.stores.json_folder import MAX_STEP_SECONDS
 
 GOAL_FIRST_ROWS, GOAL_SECONDS, GOAL_MEGABYTES = 0.5, 180, 500
 

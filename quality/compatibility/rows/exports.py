@@ -7,8 +7,8 @@ from quality.compatibility.sandbox import Sandbox, holds, same
 from tests.engine_runs.exported import run_exported
 from tests.engine_runs.runs import PRESS, saved_in
 from viewer.engines import engine_named
-from viewer.engines.spans import SpanSource
-from viewer.presentation.export_tests import notebook, pytest_file, record_of
+from viewer.engines.recorded_calls import SpanSource
+from viewer.presentation.export import notebook, pytest_file, record_of
 
 EXPORTS = {"test_run.py": pytest_file, "run.ipynb": notebook}
 

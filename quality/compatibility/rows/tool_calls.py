@@ -11,8 +11,7 @@ from quality.compatibility.sandbox import Sandbox, holds, same
 from tests.engine_runs.runs import Ended, plan_for, request_for, saved_in
 from viewer.engines import engine_named
 from viewer.engines.plan import Edits
-from viewer.engines.recorded_calls import recorded_answer
-from viewer.engines.spans import SpanSource
+from viewer.engines.recorded_calls import SpanSource, recorded_answer
 
 RESULT, EDITED = "as recorded", "other"
 

@@ -19,8 +19,8 @@ from viewer.engines.entry_points import (
 )
 from viewer.engines.plan import Action, EditRefused, Edits, Outlook, Reason, Step, Unit
 from viewer.engines.protocol import Engine
+from viewer.engines.recorded_calls import Sources, Span
 from viewer.engines.reproduction import Reproduction
-from viewer.engines.spans import Sources, Span
 from viewer.messages.message import plain_text
 
 COUNTING = RootKind(

@@ -5,8 +5,7 @@ from datetime import datetime
 import msgspec
 
 from viewer.messages.message import plain_text
-from viewer.stores.errors import Foreign
-from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
+from viewer.stores.protocol import Entry, Foreign, RecordedIds, Snapshot, StoreFormat
 
 
 class Document(msgspec.Struct):

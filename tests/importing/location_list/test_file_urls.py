@@ -12,8 +12,7 @@ from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from tests.terminal import Terminal
-from viewer.host.locations.adding import open_location
-from viewer.host.locations.write_targets import write_target_at
+from viewer.host.locations.adding import open_location, write_target_at
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
 from viewer.web.login_links import teammate

@@ -15,8 +15,7 @@ from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
-from viewer.stores.folder_cursor import FolderCursor
-from viewer.stores.json_folder import JsonFolder
+from viewer.stores.json_folder import FolderCursor, JsonFolder
 from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import kernel_file_system
 

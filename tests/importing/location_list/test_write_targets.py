@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.host.locations.adding import open_location
+from viewer.host.locations.adding import open_location, open_write_target, write_target_at, write_target_of
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
 

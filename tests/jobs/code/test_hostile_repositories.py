@@ -8,8 +8,8 @@ import pytest
 
 from quality.fuzz.hostile_repositories import CONFIG
 from tests.jobs.code.repositories import committed, git, state_of
+from viewer.host.jobs.checkout import blob
 from viewer.host.jobs.code import code_of, difference
-from viewer.host.jobs.git import blob
 from viewer.models import Project, RecordedCode
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,8 @@ import pytest
 from tests.jobs.code.repositories import committed, git
 from tests.jobs.conftest import MakeJob, finished
 from viewer.host.jobs import code
+from viewer.host.jobs.checkout import blob_id
 from viewer.host.jobs.code import ProjectCode, code_of
-from viewer.host.jobs.git import blob_id
 from viewer.host.jobs.retention import old_data, remove
 from viewer.models import Job, Project, RecordedCode
 
@@ -223,5 +223,5 @@ def test_git_that_hangs_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     (programs / "git").write_text("#!/bin/sh\nsleep 600\nexit 1\n")
     (programs / "git").chmod(0o700)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr("viewer.host.jobs.git.SECONDS", 0.2)
+    monkeypatch.setattr("viewer.host.jobs.checkout.SECONDS", 0.2)
     assert code_in(folder) == ProjectCode({"main.py": blob_id(b"first\n")})

@@ -13,6 +13,7 @@ from tests.jobs.conftest import MakeJob
 from tests.jobs.limits.test_limits import ensured_finished
 from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused
+from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import LaunchOptions
 from viewer.launching.start import start_job
 from viewer.launching.sweep import Planned, start_group
@@ -78,7 +79,7 @@ def test_a_group_starts_whole_or_not_at_all(ada: User, start: Start, checkpoint:
     _quotas(runs=3)
     start(ada, "one")
     planned = [Planned(name, name, {}, [], checkpoint, checkpoint.location.project) for name in "abc"]
-    with pytest.raises(JobRefused, match="has 1 of 3 runs at once, so these 3 cannot start"):
+    with pytest.raises(LaunchRefused, match="has 1 of 3 runs at once, so these 3 cannot start"):
         start_group("three", planned, checkpoint.location.uid, requested_by=ada)
     assert Job.objects.count() == 1 and not Sweep.objects.exists()
     start_group("two", planned[:2], checkpoint.location.uid, requested_by=ada)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.waiting import wait_until
-from viewer.data_folder.workers import worker_is_up
+from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished

@@ -14,12 +14,10 @@ from django.utils.timezone import now
 from tests.langgraph.conftest import opened
 from tests.terminal import Terminal
 from viewer.engines.langgraph.contents import contents_of
-from viewer.engines.langgraph.tool_calls import recorded_tools as langgraph_tools
-from viewer.engines.langgraph.tool_calls import tools_of_code
+from viewer.engines.langgraph.recorded_calls import recorded_tools as langgraph_tools
+from viewer.engines.langgraph.recorded_calls import tools_of_code
 from viewer.engines.plan import Action, Edits, Reason, Step
-from viewer.engines.recorded_calls import ModelChoice, RecordedAnswers
-from viewer.engines.spans import SpanSource
-from viewer.engines.tool_calls import RecordedTools, ToolChoice
+from viewer.engines.recorded_calls import ModelChoice, RecordedAnswers, RecordedTools, SpanSource, ToolChoice
 from viewer.launching.calls import MAX_CALLS
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest

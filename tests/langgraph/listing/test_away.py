@@ -9,7 +9,7 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.copied import written_thread
 from tests.langgraph.databases import Database, packed
-from viewer.data_folder.workers import serving
+from viewer.data_folder.locks import serving
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
 

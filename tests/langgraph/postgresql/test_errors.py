@@ -17,8 +17,8 @@ from tests.environments import environment_with
 from tests.file_bytes import bytes_of
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
+from viewer.host.locations.adding import write_target_at
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.write_targets import write_target_at
 from viewer.host_requests import NotReadable, UnknownLocation
 from viewer.messages.translation import translate
 from viewer.models import Job, Location, Project

@@ -13,7 +13,7 @@ from viewer.host.locations import observing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import observing_locations
-from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.locations.sources import ImportCursor, ImportSummary
 from viewer.models import Location
 
 Owner = Connection[Any]

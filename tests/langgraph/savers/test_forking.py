@@ -11,9 +11,8 @@ from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
 from tests.langgraph.conftest import opened
 from tests.langgraph.savers.conftest import SQLITE
 from tests.terminal import Terminal
-from viewer.host.locations.adding import open_location
+from viewer.host.locations.adding import open_location, write_target_at, write_target_of
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.write_targets import write_target_at, write_target_of
 from viewer.host_requests import UnknownLocation
 from viewer.models import Job, Location, Project
 from viewer.presentation.shared_objects import paths_of, without_paths

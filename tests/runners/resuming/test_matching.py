@@ -2,7 +2,7 @@
 
 import pytest
 
-from forkline_crewai.matching import (
+from forkline_crewai.components import (
     GONE,
     CrewPart,
     Matching,

@@ -13,8 +13,8 @@ from tests.imported import imported_location
 from tests.runners.stores.test_publishing_flow_states import STATES, rows_in, store_at
 from viewer.engines.crewai.labels import FLOW_STATE
 from viewer.host.locations.indexing import import_scratch
+from viewer.launching.edits import InvalidValue
 from viewer.launching.options import parse_fork_target
-from viewer.launching.values import InvalidValue
 from viewer.models import Job, Project
 from viewer.models.runs import scratch_store_of
 

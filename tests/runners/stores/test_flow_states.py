@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.environments import environment_with
 from tests.real_stores import hashes_below
 from viewer.host.reading.location_reader import LocationAddress, open_reader
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadLimits, Snapshot
+from viewer.stores.protocol import Entry, Packed, ReadLimits, Snapshot
 
 PROGRAM = """
 import sys

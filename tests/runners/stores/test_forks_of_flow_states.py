@@ -16,8 +16,7 @@ from tests.flow_states import SCHEMA, add_state
 from tests.real_stores import hashes_below
 from tests.runners.conftest import Engine
 from tests.stores.test_sqlite import opened
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry
+from viewer.stores.protocol import Entry, Packed
 
 
 @pytest.fixture

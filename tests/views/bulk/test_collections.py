@@ -15,8 +15,7 @@ from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location,
 from viewer.presentation.comparison_sides import by_score
 from viewer.presentation.jobs.events import Progress
 from viewer.presentation.sweeps import ComparedBranch, MeanDifference, mean_difference, mean_difference_of
-from viewer.records.collections import Subject, add_items, collection_named
-from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
+from viewer.records.collections import Subject, add_items, collection_named, recorded_scoring_of, scoring_of
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from viewer.engines.contents import Section
 from viewer.engines.editable import MISSING
 from viewer.models import Job, Location, Run, Sweep
 from viewer.presentation.comparison import row_of
-from viewer.presentation.comparison_references import Reference, reference_in, reference_to
+from viewer.presentation.comparison_sides import Reference, reference_in, reference_to
 from viewer.records.bodies import stored_contents
 
 

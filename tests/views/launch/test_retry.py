@@ -10,7 +10,7 @@ from tests.views.forking import checked, filled, page
 from viewer.host.jobs.starting import request_of
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
-from viewer.records.lineage.branch_names import free_name
+from viewer.records.lineage.tree import free_name
 
 KEY = "sk-typed0123456789abcdefghijkl"
 ENVIRONMENT_VALUE = "hunter-of-the-lost-2031"

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.imported import observe_once
-from viewer.data_folder.workers import serving
+from viewer.data_folder.locks import serving
 from viewer.host.locations import importing
 from viewer.host.locations.importing import import_added
 from viewer.models import Location

@@ -19,9 +19,9 @@ from tests.terminal import Terminal
 from viewer.engines import engine_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
-from viewer.presentation.calls import MAX_MESSAGES, recorded_calls_of
+from viewer.presentation.replays import MAX_MESSAGES, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from viewer.models import Checkpoint, Location, Run
 from viewer.records.bodies import stored_body
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 
 Imported = Callable[[str], Location]
 

@@ -13,9 +13,9 @@ from django.urls import reverse
 from tests.clients import reading_client
 from tests.terminal import Terminal
 from tests.views.runs.test_replays import call_of, called, with_messages  # noqa: F401
-from viewer.launching import replay_calls
+from viewer.launching import replay
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
-from viewer.presentation.calls import recorded_calls_of
+from viewer.presentation.replays import recorded_calls_of
 from viewer.records.queue import next_job
 from viewer.redaction import MARKER
 
@@ -110,10 +110,10 @@ def test_calls_beyond_the_limits_are_named_and_not_decoded_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = len(recorded_calls_of(called))
-    monkeypatch.setattr(replay_calls, "MAX_CALLS", 1)
+    monkeypatch.setattr(replay, "MAX_CALLS", 1)
     html = runner.get(address_of(called)).content.decode()
     assert f"Older calls beyond the limit, which are not replayed: {count - 1}." in html
-    monkeypatch.setattr(replay_calls, "MAX_BYTES", 10)
+    monkeypatch.setattr(replay, "MAX_BYTES", 10)
     assert "can be replayed at once" in runner.get(address_of(called)).content.decode()
 
 

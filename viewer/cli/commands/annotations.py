@@ -15,7 +15,7 @@ from viewer.cli.output import Output, Subcommand, lines_of, one_line, written
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
-from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.comparison_sides import reference_to
 from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared

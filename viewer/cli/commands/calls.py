@@ -20,6 +20,7 @@ from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
 from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
+from viewer.launching.edits import parse_json
 from viewer.launching.options import (
     PARAMETERS,
     REPLAY_MODELS,
@@ -31,32 +32,28 @@ from viewer.launching.options import (
 )
 from viewer.launching.refusals import Code, LaunchRefused, messages_of
 from viewer.launching.replay import (
+    CallMember,
+    CallsReplayPreview,
+    CallsReplayRequest,
     ReplayPreview,
     call_messages,
     call_parameters,
     call_tools,
-    calls_sentence,
-    edited_call_messages,
-    preview_replay,
-    replay,
-)
-from viewer.launching.replay_calls import (
-    CallMember,
-    CallsReplayPreview,
-    CallsReplayRequest,
     calls_of_branch,
     calls_of_collection,
+    calls_sentence,
+    edited_call_messages,
     preview_calls_replay,
+    preview_replay,
+    replay,
     replay_calls,
 )
 from viewer.launching.requests import ReplayRequest
-from viewer.launching.values import parse_json
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.presentation.calls import CallView, call_views, recorded_calls_of
 from viewer.presentation.comparison_sides import score_of
 from viewer.presentation.jobs.status import status_label
-from viewer.presentation.replays import ReplayedAnswer, new_answers
+from viewer.presentation.replays import CallView, ReplayedAnswer, call_views, new_answers, recorded_calls_of
 from viewer.presentation.sweeps import ComparedBranch, in_order, mean_difference_of, runs_of
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import NAME

@@ -38,9 +38,8 @@ from viewer.host_requests import FindEnds, ask
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
 from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines, table_of
-from viewer.presentation.comparison_references import reference_to
-from viewer.presentation.comparison_sides import compared_checkpoints
-from viewer.presentation.run.head import listing_texts
+from viewer.presentation.comparison_sides import compared_checkpoints, reference_to
+from viewer.presentation.run.window import listing_texts
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import stored_contents
 from viewer.records.locations import is_indexed

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer import postgresql
 from viewer.cli.output import Output, Subcommand
-from viewer.data_folder import database_server, prepare_data_folder, workers
+from viewer.data_folder import database_server, locks, prepare_data_folder
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.permissions import restrict
@@ -32,7 +32,7 @@ from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Job, Project
-from viewer.postgresql.row_changes import notifications_arrive
+from viewer.postgresql import notifications_arrive
 from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.records import bucket
 from viewer.records.prices import read_price_file
@@ -170,7 +170,7 @@ def of_jobs() -> Iterator[CheckResult]:
         yield CheckResult("processes", "warning", text % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
     yield CheckResult("jobs", "ok", _counted(under_way, queued))
-    if workers.worker_is_up():
+    if locks.worker_is_up():
         yield CheckResult("worker", "ok", _("A worker is running."))
     else:
         state: CheckState = "warning" if queued or under_way else "ok"

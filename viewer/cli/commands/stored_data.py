@@ -40,7 +40,7 @@ from viewer.host_requests import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
-from viewer.presentation.deletions import deleted_texts
+from viewer.presentation.locations import deleted_texts
 from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
 from viewer.records.locations import has_threads
 from viewer.stores.addresses import shown_path

@@ -76,7 +76,7 @@ from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
 from viewer.presentation.sweeps import MeanDifference, mean_difference_of, runs_of
-from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
+from viewer.records.collections import recorded_scoring_of, scoring_of
 from viewer.validation import NAME
 
 

@@ -2,20 +2,18 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import editing, entry_points, labels, planning, preflight
+from viewer.engines.crewai import editing, entry_points, labels, planning
 from viewer.engines.crewai.comparable import comparable, followed_parts, run_inputs, search_texts
 from viewer.engines.crewai.contents import Contents, completed, contents_of
 from viewer.engines.crewai.flow_plan import FlowMethod
 from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
-from viewer.engines.crewai.recorded_calls import recorded_calls
+from viewer.engines.crewai.planning import unit_graph
+from viewer.engines.crewai.recorded_calls import recorded_calls, recorded_tools, spans
 from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
 from viewer.engines.crewai.script import recorded_run, script
-from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.structs import WAITING
 from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
-from viewer.engines.crewai.tool_calls import recorded_tools
-from viewer.engines.crewai.unit_graph import unit_graph
 from viewer.engines.entry_points import Runner
 from viewer.engines.protocol import Engine
 
@@ -81,9 +79,9 @@ class CrewAI(Engine[Contents]):
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
 
-    preflight_labels = preflight.LABELS
-    components_in = staticmethod(preflight.components_in)
-    unmatched = staticmethod(preflight.unmatched)
+    preflight_labels = labels.PREFLIGHT_LABELS
+    components_in = staticmethod(labels.components_in)
+    unmatched = staticmethod(labels.unmatched)
 
     schema = staticmethod(editing.schema)
     editable = staticmethod(editing.editable)

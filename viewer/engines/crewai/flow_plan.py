@@ -3,9 +3,16 @@
 Nothing is read or written.
 """
 
+import ast
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.crewai.entry_points import Definition, is_file, read_definition
+from viewer.engines.crewai.input_names import sources_of
 
 # A hostile record may claim any number of iterations of a loop.
 MAX_METHOD_RUNS = 20_000
@@ -218,3 +225,287 @@ def _listening(methods: Sequence[FlowMethod], label: str) -> tuple[str, ...]:
         for one in methods
         if any(part and label in part.mentioned() for part in (one.listens_to, one.starts_on))
     )
+
+
+# Finds the methods of a flow and their triggers by reading the project's source. Nothing is run.
+
+
+MAX_METHODS = 300
+MAX_DEPTH = 20
+QUOTED = re.compile(r"'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"")
+DECORATORS = {"start", "listen", "router", "human_feedback"}
+
+
+def flow_methods(folder: Path, entry_point: str) -> tuple[FlowMethod, ...]:
+    """Return the flow's methods in order; empty if the source does not show them."""
+    if is_file(entry_point):
+        found = _declared(read_definition(folder, entry_point))
+    else:
+        module, _, name = entry_point.partition(":")
+        found = _in_source(folder, module, name)
+    return tuple(found)[:MAX_METHODS]
+
+
+@dataclass(slots=True)
+class _Names:
+    """The definitions that names refer to in a flow's modules."""
+
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+
+    def original(self, node: ast.AST) -> str:
+        """Return the last part of a name, with an import's alias resolved."""
+        if isinstance(node, ast.Call | ast.Subscript):
+            return self.original(node.func if isinstance(node, ast.Call) else node.value)
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        return self.aliases.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+
+
+def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
+    sources = list(sources_of(folder, module))
+    names = _names_in([tree for _, tree in sources])
+    function = names.functions.get(name)
+    if function is not None and name not in names.classes:
+        declared = _file_in(function, folder, sources[0][0].parent)
+        if declared:
+            return _declared(read_definition(folder, declared))
+        name = _made_by(function, names)
+    found: dict[str, FlowMethod] = {}
+    for flow in _with_parents(name, names):
+        for node in flow.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found[node.name] = _method(node, names)
+    return [one for one in found.values() if one.starts or one.listens_to or one.is_router]
+
+
+def _file_in(function: ast.FunctionDef, folder: Path, module_folder: Path) -> str:
+    """Return the path of the declaration that the function names; empty if the project has no such file."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_file(node.value):
+            for path in (module_folder / node.value, folder / node.value):
+                if path.is_file() and path.is_relative_to(folder):
+                    return path.relative_to(folder).as_posix()
+    return ""
+
+
+def _made_by(function: ast.FunctionDef, names: _Names) -> str:
+    """Return the name of the class that the function returns; empty if the project does not define it."""
+    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    called = (names.original(one) for one in (function.returns, *returned) if one is not None)
+    return next((name for name in called if name in names.classes), "")
+
+
+def _names_in(trees: list[ast.Module]) -> _Names:
+    names = _Names()
+    for tree in reversed(trees):  # the entry point's own module overrides the others
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                names.classes[node.name] = node
+            elif isinstance(node, ast.FunctionDef):
+                names.functions[node.name] = node
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and isinstance(node.value.value, str):
+                        names.texts[target.id] = node.value.value
+            elif isinstance(node, ast.ImportFrom):
+                names.aliases |= {alias.asname: alias.name for alias in node.names if alias.asname}
+    return names
+
+
+def _with_parents(name: str, names: _Names, depth: int = 0) -> Iterator[ast.ClassDef]:
+    """Yield the parents of a class that the project defines, and then the class."""
+    flow = names.classes.get(name)
+    if flow is None or depth > MAX_DEPTH:
+        return
+    for base in reversed(flow.bases):
+        if names.original(base) != name:
+            yield from _with_parents(names.original(base), names, depth + 1)
+    yield flow
+
+
+def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> FlowMethod:
+    made = FlowMethod(node.name)
+    for decorator in node.decorator_list:
+        kind = names.original(decorator)
+        if kind not in DECORATORS:
+            continue
+        call = decorator if isinstance(decorator, ast.Call) else None
+        given = call.args[0] if call and call.args else None
+        condition = _condition(given, names) if given is not None else None
+        if kind == "start":
+            made = replace(made, starts=True, starts_on=condition)
+        elif kind == "listen":
+            made = replace(made, listens_to=condition)
+        emit = _emitted(call, names)
+        if kind == "router":
+            labels, is_open = (emit, False) if emit else _labels(node, names)
+            made = replace(made, is_router=True, labels=labels, is_open=is_open)
+            made = replace(made, listens_to=condition or made.listens_to)
+        elif kind == "human_feedback" and emit:
+            made = replace(made, is_router=True, labels=emit)
+    return made
+
+
+def _condition(node: ast.expr, names: _Names, depth: int = 0) -> Condition | None:
+    """The condition in the argument of a decorator; None if it cannot be read."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(node, ast.Call) and names.original(node) in {"or_", "and_"}:
+        parts = [_condition(one, names, depth + 1) for one in node.args]
+        if not parts or any(part is None for part in parts):
+            return None
+        plain = [part.names[0] if len(part.names) == 1 else part for part in parts if part]
+        return Condition(tuple(plain), names.original(node) == "and_")
+    text = _text(node, names)
+    return Condition((text,)) if text else None
+
+
+def _text(node: ast.expr, names: _Names) -> str:
+    """Return the label or method name that an expression refers to, or an empty string."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.Attribute):
+        owner = node.value if node.attr == "value" else node
+        if isinstance(owner, ast.Attribute) and (members := _members(names.original(owner.value), names)):
+            return members.get(owner.attr, "")
+        return node.attr
+    return names.texts.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+
+
+def _members(name: str, names: _Names) -> dict[str, str]:
+    """The texts of an enumeration by the names of its members."""
+    found = names.classes.get(name)
+    return {
+        target.id: node.value.value
+        for node in (found.body if found else ())
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value.value, str)
+    }
+
+
+def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:
+    for keyword in call.keywords if call else ():
+        if keyword.arg == "emit":
+            listed = (
+                keyword.value.elts if isinstance(keyword.value, ast.List | ast.Tuple) else [keyword.value]
+            )
+            return tuple(text for one in listed if (text := _text(one, names)))
+    return ()
+
+
+def _labels(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> tuple[tuple[str, ...], bool]:
+    """Return a router's labels, from its annotation or return statements, and whether there may be others."""
+    found = list(_annotated(node.returns, names)) if node.returns else []
+    if found:
+        return tuple(dict.fromkeys(found)), False
+    is_open = False
+    choices = list(_returned(node.body))[::-1]
+    while choices:
+        one = choices.pop()
+        if isinstance(one, ast.IfExp):
+            choices += [one.orelse, one.body]
+        elif label := _label(one, names):
+            found.append(label)
+        elif not (isinstance(one, ast.Constant) and one.value is None):
+            is_open = True
+    return tuple(dict.fromkeys(found)), is_open
+
+
+def _label(node: ast.expr, names: _Names) -> str:
+    """Return the label that a return statement returns; empty if it is not a constant."""
+    if isinstance(node, ast.Name):
+        return names.texts.get(node.id, "")
+    is_sure = isinstance(node, ast.Constant) or (isinstance(node, ast.Attribute) and _is_member(node, names))
+    return _text(node, names) if is_sure else ""
+
+
+def _is_member(node: ast.Attribute, names: _Names) -> bool:
+    owner = node.value if node.attr == "value" else node
+    return isinstance(owner, ast.Attribute) and bool(_members(names.original(owner.value), names))
+
+
+def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
+    """Yield the expressions that a function returns, without those of functions inside it."""
+    for node in body:
+        if isinstance(node, ast.Return):
+            if node.value is not None:
+                yield node.value
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _returned(getattr(node, name, None) or [])
+            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from _returned(part.body)
+
+
+def _annotated(node: ast.expr, names: _Names, depth: int = 0) -> Iterator[str]:
+    """The texts of a Literal or an enumeration in an annotation, also inside a union."""
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            yield from _annotated(ast.parse(node.value, mode="eval").body, names, depth + 1)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+    elif isinstance(node, ast.BinOp):
+        yield from _annotated(node.left, names, depth + 1)
+        yield from _annotated(node.right, names, depth + 1)
+    elif isinstance(node, ast.Subscript):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for part in parts:
+            if names.original(node) == "Literal":
+                yield from filter(None, [_text(part, names)])
+            elif names.original(node) in {"Optional", "Union", "Annotated"}:
+                yield from _annotated(part, names, depth + 1)
+    else:
+        yield from _members(names.original(node), names).values()
+
+
+def _declared(definition: Definition) -> list[FlowMethod]:
+    methods = definition.get("methods")
+    return [
+        _declared_method(name, method)
+        for name, method in (methods if isinstance(methods, dict) else {}).items()
+        if isinstance(name, str) and isinstance(method, dict)
+    ]
+
+
+def _declared_method(name: str, method: Mapping[str, Any]) -> FlowMethod:
+    start, feedback = method.get("start"), method.get("human_feedback")
+    emit = _strings(method.get("emit"))
+    is_router = bool(method.get("router"))
+    if isinstance(feedback, dict) and _strings(feedback.get("emit")):
+        emit, is_router = _strings(feedback.get("emit")), True
+    action = method.get("do")
+    expression = str(action.get("expr") or "") if isinstance(action, dict) else ""
+    guessed = tuple(dict.fromkeys(one or other for one, other in QUOTED.findall(expression)))
+    return FlowMethod(
+        name,
+        starts=bool(start),
+        starts_on=None if start is True or not start else _declared_condition(start),
+        listens_to=_declared_condition(method.get("listen")),
+        is_router=is_router,
+        labels=(emit or guessed) if is_router else (),
+        is_open=is_router and not emit,
+    )
+
+
+def _declared_condition(value: Any, depth: int = 0) -> Condition | None:
+    if isinstance(value, str):
+        return Condition((value,))
+    if not isinstance(value, dict) or depth > MAX_DEPTH:
+        return None
+    for key in ("and", "or"):
+        listed = value.get(key)
+        if isinstance(listed, list) and listed:
+            parts = [_declared_condition(one, depth + 1) for one in listed[:MAX_METHODS]]
+            plain = [part.names[0] if len(part.names) == 1 else part for part in parts if part]
+            return Condition(tuple(plain), key == "and")
+    return None
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -14,8 +14,18 @@ import msgspec
 
 from viewer.engines.crewai.structs import STATE, WAITING
 from viewer.messages.message import UserMessage
-from viewer.stores.errors import Broken, LimitExceeded, LocationUnreadable, Unavailable, Unreadable
-from viewer.stores.protocol import Entry, RawCheckpoint, ReadProblem, RecordedIds, row_digest
+from viewer.stores.protocol import (
+    Broken,
+    Entry,
+    LimitExceeded,
+    LocationUnreadable,
+    RawCheckpoint,
+    ReadProblem,
+    RecordedIds,
+    Unavailable,
+    Unreadable,
+    row_digest,
+)
 from viewer.stores.sqlite_store import MAX_ID_LENGTH, SqliteStore, short_text, text_of
 
 TABLE, BRANCH = "flow_states", "main"

@@ -1,14 +1,164 @@
-"""The model calls that the event record of a checkpoint holds."""
+"""The calls of models and tools that a checkpoint records."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from viewer.engines.contents import short_title
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.recorded_events import Event, arguments_in, listed, mapping, text
-from viewer.engines.crewai.spans import spans
-from viewer.engines.recorded_calls import CallMessage, OfferedTool, RecordedCall, RequestedTool
-from viewer.engines.spans import Span, SpanSource
+from viewer.engines.crewai.recorded_events import FAILED, Event, arguments_in, listed, mapping, text
+from viewer.engines.crewai.store_format import restarts
+from viewer.engines.plan import Action, Step
+from viewer.engines.recorded_calls import (
+    CallMessage,
+    Failure,
+    OfferedTool,
+    RecordedCall,
+    RecordedToolCall,
+    RecordedTools,
+    RequestedTool,
+    Sources,
+    Span,
+    SpanKind,
+    SpanSource,
+    SpanStatus,
+    failed_attempts,
+    plain_name,
+)
+from viewer.messages.catalog import gettext_noop as _
+
+_UNITS = ("task_started", "method_execution_started", "lite_agent_execution_started")
+_KINDS: Mapping[str, SpanKind] = {
+    **dict.fromkeys(_UNITS, "unit"),
+    "llm_call_started": "model",
+    "tool_usage_started": "tool",
+    "human_feedback_requested": "wait",
+}
+_ENDINGS = ("_completed", "_finished", "_paused", "_received", *FAILED)
+GAPS = {"checkpoint_restore_started": _("until the resume"), "checkpoint_fork_started": _("until the fork")}
+
+
+@dataclass(slots=True)
+class _Record:
+    """The events of a checkpoint. ``open`` are the events that began a span which has not ended."""
+
+    by_id: dict[str, Event]
+    open: dict[str, Event] = field(default_factory=dict)
+    # The event that ended a span, by the id of the event that began it.
+    ends: dict[str, Event] = field(default_factory=dict)
+
+
+def spans(sources: Sources) -> list[Span]:
+    """The spans that the newest of these checkpoints records, sorted by start."""
+    if not sources or not isinstance(contents := sources[-1].contents, Contents):
+        return []
+    events = [event for event in contents.events if event.at is not None]
+    record = _Record({event.id: event for event in events})
+    for event in events:
+        if event.kind in _KINDS and not _is_internal(event):
+            record.open[event.id] = event
+        elif event.kind.endswith(_ENDINGS) and (begun := _begun(event, record)):
+            record.ends[begun.id] = event
+            del record.open[begun.id]
+    found = [
+        _span(event, number, record)
+        for number, event in enumerate(events)
+        if event.kind in _KINDS and not _is_internal(event)
+    ]
+    return sorted([*found, *_attempts(found, events, record), *_gaps(events)], key=lambda span: span.start)
+
+
+def _is_internal(event: Event) -> bool:
+    """Whether an event began a unit of a flow that the engine itself runs. Calls of agents do not count."""
+    return event.kind in _UNITS and event.is_internal
+
+
+def _begun(event: Event, record: _Record) -> Event | None:
+    """The open event whose span this event ends; None if there is none.
+
+    This is the event that it names, or else the last open event of its kind and subject.
+    """
+    if event.started:
+        return record.open.get(event.started)
+    stem = next(event.kind.removesuffix(ending) for ending in _ENDINGS if event.kind.endswith(ending))
+    same = [
+        one
+        for one in record.open.values()
+        if one.kind.startswith(stem) and (one.task_id, one.subject) == (event.task_id, event.subject)
+    ]
+    return same[-1] if same else None
+
+
+def _span(event: Event, number: int, record: _Record) -> Span:
+    assert event.at is not None, "Events without a time are left out."
+    kind, end = _KINDS[event.kind], record.ends.get(event.id)
+    parent = _unit_above(event, record)
+    status: SpanStatus = "open" if end is None else "failed" if end.is_failure else "done"
+    return Span(
+        id=event.id,
+        kind=kind,
+        label=event.call.model if kind == "model" else short_title(event.subject),
+        start=event.at,
+        end=end.at if end else None,
+        parent=parent.id if parent else "",
+        status=status,
+        agent=event.agent or (end.agent if end else "") or _agent_above(event, record),
+        call=end.call if end and kind == "model" else event.call,
+        prompt=tuple(CallMessage(one.role, one.content) for one in event.messages),
+        answer=end.text if end and status == "done" else event.text if kind == "tool" else "",
+        error=end.text if end and status == "failed" else "",
+        events_before=number,
+        call_id=event.id if kind == "model" else "",
+        arguments=arguments_in(event.arguments) if kind == "tool" else None,
+    )
+
+
+def _above(event: Event, record: _Record) -> Iterator[Event]:
+    """The chain of events that caused an event, the nearest first."""
+    seen = {event.id}
+    while (event := record.by_id.get(event.parent, event)).id not in seen:
+        seen.add(event.id)
+        yield event
+
+
+def _unit_above(event: Event, record: _Record) -> Event | None:
+    units = (one for one in _above(event, record) if one.kind in _UNITS and not _is_internal(one))
+    return next(units, None)
+
+
+def _agent_above(event: Event, record: _Record) -> str:
+    return next((one.agent for one in _above(event, record) if one.agent), "")
+
+
+def _attempts(found: Sequence[Span], events: Sequence[Event], record: _Record) -> Iterator[Span]:
+    """The attempts that were repeated because a guardrail refused the output or the agent failed."""
+    failed: dict[str, Event] = {}
+    failures: dict[str, list[Failure]] = {}
+    for event in events:
+        is_failed = event.is_refusal or event.kind == "agent_execution_error"
+        if not is_failed and event.kind != "agent_execution_started":
+            continue
+        unit = _unit_above(event, record)
+        if unit is None:
+            continue
+        if is_failed:
+            failed[unit.id] = event
+        elif (last := failed.pop(unit.id, None)) and last.at and event.at:
+            failures.setdefault(unit.id, []).append(Failure(last.at, event.at, last.text))
+    for span in found:
+        yield from failed_attempts(span, failures.get(span.id, ()))
+
+
+def _gaps(events: list[Event]) -> Iterator[Span]:
+    """The spans of the time before each resume and fork."""
+    begins = set(restarts([(event.kind, event.at.timestamp()) for event in events if event.at]))
+    for number, (before, event) in enumerate(pairwise(events), 1):
+        if number in begins and before.at and event.at:
+            label = GAPS.get(event.kind, GAPS["checkpoint_restore_started"])
+            yield Span(event.id, "gap", label, before.at, event.at)
+
 
 # What the events of a call record of its request, and of the answer.
 PARAMETERS = (
@@ -98,3 +248,58 @@ def _offered(tool: Mapping[str, Any]) -> OfferedTool:
     function = mapping(tool.get("function")) or tool
     schema = function.get("parameters", function.get("input_schema"))
     return OfferedTool(text(function.get("name")), text(function.get("description")), schema)
+
+
+# The tool calls that the event record of a checkpoint holds.
+
+
+STARTED, ENDED = "tool_usage_started", ("tool_usage_finished", "tool_usage_error")
+MAY_RUN = (Action.AGAIN, Action.RUNS, Action.MAY)
+
+
+def recorded_tools(sources: Sources, steps: Sequence[Step], *, is_edited: bool = False) -> RecordedTools:
+    """The calls of the last attempts of these steps; of a flow or an agent, those after the first source.
+
+    The last source has the events of all others.
+    """
+    known = [one.contents for one in sources if isinstance(one.contents, Contents)]
+    if not known:
+        return RecordedTools()
+    contents, record = known[0], known[-1]
+    running = {step.unit for step in steps if step.action in MAY_RUN}
+    if contents.kind == "crew":
+        calls = [call for call in _calls(_last_attempts(record.events)) if call.unit in running]
+    else:
+        before = {event.id for event in contents.events}
+        calls = list(_calls([one for one in record.events if one.id not in before]))
+    return RecordedTools(calls, _others(contents, running, {call.tool for call in calls}))
+
+
+def _last_attempts(events: Sequence[Event]) -> list[Event]:
+    """The events without those of a task that were followed by another start of it."""
+    kept: list[Event] = []
+    for event in events:
+        if event.kind == "task_started" and event.task_id:
+            kept = [one for one in kept if one.task_id != event.task_id]
+        kept.append(event)
+    return kept
+
+
+def _calls(events: Sequence[Event]) -> Iterator[RecordedToolCall]:
+    ends = {event.started: event for event in events if event.kind in ENDED and event.started}
+    for event in events:
+        if event.kind == STARTED:
+            end = ends.get(event.id)
+            result, is_error = (end.text, end.is_failure) if end else (None, False)
+            arguments = arguments_in(event.arguments)
+            yield RecordedToolCall(event.task_id, event.subject, arguments, event.at, result, is_error)
+
+
+def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[str]:
+    """The names of the other tools that running tasks and their agents have; of all agents if not a crew."""
+    tasks = [task for task in contents.tasks if task.id in running]
+    roles = {task.agent for task in tasks}
+    agents = [agent for agent in contents.agents if agent.role in roles or contents.kind != "crew"]
+    names = [name for task in tasks for name in task.tools] + [name for one in agents for name in one.tools]
+    known = {plain_name(name) for name in recorded}
+    return list({key: name for name in names if (key := plain_name(name)) not in known}.values())

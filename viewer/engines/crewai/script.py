@@ -4,11 +4,10 @@ from urllib.parse import quote
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.planning import agent_prompt
-from viewer.engines.crewai.recorded_calls import recorded_calls
-from viewer.engines.crewai.spans import spans
+from viewer.engines.crewai.recorded_calls import recorded_calls, spans
 from viewer.engines.crewai.structs import STATE
+from viewer.engines.recorded_calls import Sources
 from viewer.engines.reproduction import RecordedRun, Reproduction, heading, literal, loaded
-from viewer.engines.spans import Sources
 
 _CLASSES = {"crew": "Crew", "flow": "Flow", "agent": "Agent"}
 _TITLES = {

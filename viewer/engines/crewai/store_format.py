@@ -11,9 +11,8 @@ from viewer.engines.crewai.recorded_events import moment
 from viewer.engines.crewai.structs import Document, Entity, Event, root_position, skipped_positions
 from viewer.redaction import MARKER
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.errors import Foreign
 from viewer.stores.model_calls import ModelCall, call_of
-from viewer.stores.protocol import Entry, ReadLimits, RecordedIds, Snapshot, Store, StoreFormat
+from viewer.stores.protocol import Entry, Foreign, ReadLimits, RecordedIds, Snapshot, Store, StoreFormat
 
 # The columns of a CrewAI checkpoint: root entity, name, run, progress, trigger, calls and sessions.
 

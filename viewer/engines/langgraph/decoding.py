@@ -17,8 +17,7 @@ import ormsgpack
 
 from viewer.engines.langgraph.identifiers import valid_text
 from viewer.redaction import MARKER
-from viewer.stores.errors import Broken, LimitExceeded, Unreadable, too_much_memory
-from viewer.stores.protocol import ReadLimits
+from viewer.stores.protocol import Broken, LimitExceeded, ReadLimits, Unreadable, too_much_memory
 
 # The codes of LangGraph's MessagePack extensions. A payload names a class, followed by its arguments.
 ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2, ARRAY, SNAPSHOT = range(8)

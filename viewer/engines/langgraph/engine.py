@@ -16,11 +16,9 @@ from viewer.engines.langgraph.comparable import (
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.labels import KINDS
 from viewer.engines.langgraph.plan import schema
-from viewer.engines.langgraph.recorded_calls import recorded_calls
+from viewer.engines.langgraph.recorded_calls import recorded_calls, recorded_tools, spans, tools_of_code
 from viewer.engines.langgraph.script import recorded_run, script
-from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
-from viewer.engines.langgraph.tool_calls import recorded_tools, tools_of_code
 from viewer.engines.protocol import Engine
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"

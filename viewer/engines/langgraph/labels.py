@@ -1,8 +1,8 @@
 """What a person runs with LangGraph, and the labels of its checkpoints and preflight checks."""
 
 from viewer.engines.entry_points import PreflightLabels, RootKind
-from viewer.engines.known_stores import KnownStore
-from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS
+from viewer.engines.langgraph.tables import MAX_ROWS
+from viewer.engines.protocol import KnownStore
 from viewer.messages.catalog import gettext_noop as _
 
 # What a person runs with LangGraph: a graph.

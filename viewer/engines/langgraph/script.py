@@ -6,8 +6,8 @@ from typing import Any
 from viewer.engines.langgraph.channels import messages_in
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.super_steps import mapping
+from viewer.engines.recorded_calls import Sources
 from viewer.engines.reproduction import RecordedRun, Reproduction, heading, literal, loaded
-from viewer.engines.spans import Sources
 from viewer.redaction import MARKER
 
 # The copy of the store. A fork in the thread's own store would move the head of the thread.

@@ -10,8 +10,15 @@ from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
-from viewer.stores.errors import Foreign
-from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
+from viewer.stores.protocol import (
+    Entry,
+    Foreign,
+    IndexedStore,
+    ReadLimits,
+    RecordedIds,
+    Snapshot,
+    StoreFormat,
+)
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.threads import Tables

@@ -5,20 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from viewer import host_requests as asked
-from viewer.data_folder import workers
+from viewer.data_folder import locks
 from viewer.engines import engine_named
 from viewer.host.answers import _answer, _location
-from viewer.host.jobs import (
-    checkout,
-    code,
-    git,
-    preflight,
-    prewarm,
-    questions,
-    retention,
-    sent_stores,
-    thread_pruning,
-)
+from viewer.host.jobs import checkout, code, preflight, prewarm, questions, retention, savers, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
@@ -32,7 +22,7 @@ from viewer.records.locations import deletes_threads
 @_answer.register
 def _(request: asked.CopyStore) -> bytes:
     checkpoints = Checkpoint.objects.select_related("location__project", "run")
-    return sent_stores.store_to_send(checkpoints.get(pk=request.checkpoint))
+    return savers.store_to_send(checkpoints.get(pk=request.checkpoint))
 
 
 @_answer.register
@@ -137,7 +127,7 @@ def _(request: asked.ReadSource) -> Any:
 @_answer.register
 def _(request: asked.ListCodeChanges) -> asked.ChangedCode:
     recorded, project = RecordedCode.objects.get(pk=request.code), Project.objects.get(pk=request.project)
-    has_commit = bool(recorded.commit) and git.has_commit(Path(project.folder), recorded.commit)
+    has_commit = bool(recorded.commit) and checkout.has_commit(Path(project.folder), recorded.commit)
     return asked.ChangedCode(code.changes_since(recorded, project), has_commit)
 
 
@@ -160,7 +150,7 @@ def _(request: asked.ReadCodeDifference) -> asked.CodeDifference:
 
 @_answer.register
 def _(request: asked.ReadWorkers) -> asked.Workers:
-    return asked.Workers(is_up=workers.worker_is_up(), slots=workers.slots())
+    return asked.Workers(is_up=locks.worker_is_up(), slots=locks.slots())
 
 
 @_answer.register

@@ -21,21 +21,22 @@ from typing import Any
 from django.db import transaction
 
 from viewer.engines import all_engines, engine_named
-from viewer.host.jobs.checkout import Checkout, check_out
-from viewer.host.jobs.events import redactor_of
-from viewer.host.jobs.git import (
+from viewer.host.jobs.checkout import (
     FILES,
     LINK,
+    Checkout,
     Entry,
     GitFailure,
     Repository,
     blob,
     blob_id,
+    check_out,
     has_commit,
     ignored,
     repository_of,
     tree_of,
 )
+from viewer.host.jobs.events import redactor_of
 from viewer.host_requests import ChangedFile, CodeDifference, JobRefused, ReadSource
 from viewer.models import Job, Location, Project, RecordedCode
 

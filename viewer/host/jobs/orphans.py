@@ -7,7 +7,7 @@ from uuid import UUID
 import psutil
 from django.conf import settings
 
-from viewer.data_folder.workers import worker_is_up
+from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs import processes
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of

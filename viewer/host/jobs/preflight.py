@@ -28,8 +28,7 @@ from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
-from viewer.host.jobs.savers import copy_from_saver
-from viewer.host.jobs.sent_stores import sends_store, source_in, store_of_other_host
+from viewer.host.jobs.savers import copy_from_saver, sends_store, source_in, store_of_other_host
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host.permitted import refuse_source

@@ -30,8 +30,7 @@ from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.savers import copy_from_saver, is_in_saver
-from viewer.host.jobs.sent_stores import sends_store, source_in, store_of_other_host
+from viewer.host.jobs.savers import copy_from_saver, is_in_saver, sends_store, source_in, store_of_other_host
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
@@ -41,10 +40,10 @@ from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
 from viewer.records.audit import ActorKind, acting_for
 from viewer.records.bodies import calls_in, copy_digest, copy_to_send, stored_bytes, stored_contents
+from viewer.records.collections import whole_answer
 from viewer.records.limits import reached_shared_limit
 from viewer.records.permissions import may_start
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
-from viewer.records.sweep_scores import whole_answer
 from viewer.redaction import MARKER
 
 # The name of the transactions that claim jobs of people.

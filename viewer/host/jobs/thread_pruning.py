@@ -42,7 +42,7 @@ from viewer.records.discussion import commented_ids
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
 from viewer.stores.addresses import saver_in
-from viewer.stores.errors import LocationUnreadable
+from viewer.stores.protocol import LocationUnreadable
 
 logger = logging.getLogger("forkline.pruning")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)

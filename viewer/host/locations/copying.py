@@ -25,9 +25,7 @@ from viewer.records.collections import collected_ids
 from viewer.records.discussion import comments_at, is_commented
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry
+from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
 # Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
 MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024

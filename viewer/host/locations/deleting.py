@@ -18,9 +18,15 @@ from urllib.parse import quote
 from viewer.host.reading.location_reader import LocationAddress
 from viewer.messages.message import UserMessage
 from viewer.sqlite_pragmas import COLUMNS_OF_TABLE
-from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import fingerprint_of
-from viewer.stores.protocol import DIGESTED_COLUMNS, MAX_SHORT_BYTES, Entry, row_digest
+from viewer.stores.protocol import (
+    DIGESTED_COLUMNS,
+    MAX_SHORT_BYTES,
+    Entry,
+    LocationReplaced,
+    LocationUnreadable,
+    row_digest,
+)
 from viewer.stores.safe_open import Found, found_at, identity_of, open_folder
 
 TABLE = "checkpoints"

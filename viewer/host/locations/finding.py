@@ -17,14 +17,13 @@ from pathlib import Path, PurePath
 from django.conf import settings
 
 from viewer.engines import DEFAULT, all_engines, engine_named
-from viewer.engines.known_stores import KnownStore
+from viewer.engines.protocol import KnownStore
 from viewer.host.locations.adding import permitted_path
 from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import FoundStore, UnknownLocation
 from viewer.models import Location
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.protocol import Entry
+from viewer.stores.protocol import Entry, LocationUnreadable
 from viewer.stores.safe_open import is_inside, kernel_file_system
 
 # The limits of one search. What is nearest to an allowed folder is found first.

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from viewer.engines import all_engines
 from viewer.host.locations.indexing import update_runs
-from viewer.host.locations.results import (
+from viewer.host.locations.sources import (
     RETRIED_KINDS,
     ImportCounter,
     ImportCursor,
@@ -24,19 +24,20 @@ from viewer.host.locations.results import (
     ImportSummary,
     Problems,
     context_of,
+    import_lock,
     record,
+    refresh,
+    system_error,
+    with_reader,
 )
-from viewer.host.locations.sources import import_lock, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import Listing, LocationReader
 from viewer.host.reading.pool import reader_count, start_ahead
 from viewer.models import Checkpoint, Location, is_scratch_key
 from viewer.records import bucket
-from viewer.records.checkpoint_rows import KnownRow, known_rows, mark_states
 from viewer.records.locations import is_indexed
 from viewer.records.reconciling import reconcile
-from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, ReadProblem
+from viewer.records.run_rows import KnownRow, known_rows, mark_states
+from viewer.stores.protocol import Entry, LocationLimitExceeded, LocationUnreadable, Packed, ReadProblem
 
 # Flush thresholds: entries, and their bytes. They bound the memory of an import.
 MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024

@@ -20,19 +20,25 @@ from django.db import transaction
 from viewer.engines import engine_of
 from viewer.host.locations.describing import describe_indexed, edited_names
 from viewer.host.locations.project_secrets import secrets_for
-from viewer.host.locations.results import ImportSummary, Problems, record
-from viewer.host.locations.sources import import_lock, read_limits, refresh, system_error, with_reader
+from viewer.host.locations.sources import (
+    ImportSummary,
+    Problems,
+    import_lock,
+    read_limits,
+    record,
+    refresh,
+    system_error,
+    with_reader,
+)
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
 from viewer.models.columns import in_slices, insert_many, update_many
 from viewer.records import bucket
-from viewer.records.checkpoint_rows import known_rows, moment
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import is_indexed
 from viewer.records.reconciling import reconcile
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, Snapshot
+from viewer.records.run_rows import known_rows, moment
+from viewer.stores.protocol import Entry, IndexedRun, LocationUnreadable, Packed, Snapshot
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100

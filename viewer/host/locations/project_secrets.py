@@ -36,7 +36,7 @@ from viewer.records.locations import is_indexed
 from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redact_text, redacted_name
 from viewer.redaction.values import redact
-from viewer.stores.packing import compressed
+from viewer.stores.protocol import compressed
 
 logger = logging.getLogger(__name__)
 

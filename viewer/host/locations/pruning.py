@@ -16,7 +16,7 @@ from django.utils import timezone
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.locations.deleting import RowChanged, delete_entries
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.search_entries import remove_checkpoints
+from viewer.host.locations.search_index import remove_checkpoints
 from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
@@ -24,13 +24,12 @@ from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, Stor
 from viewer.models.columns import in_slices
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
-from viewer.records.checkpoint_rows import keyed_digest
 from viewer.records.collections import collected_ids
 from viewer.records.discussion import commented_ids
 from viewer.records.locations import has_threads, keeps_files
+from viewer.records.run_rows import keyed_digest
 from viewer.redaction import MARKER
-from viewer.stores.errors import LocationUnreadable
-from viewer.stores.protocol import Entry
+from viewer.stores.protocol import Entry, LocationUnreadable
 
 # What a person chooses to prune by.
 

@@ -45,11 +45,21 @@ from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.addresses import Identity, SaverAddress, ServerAddress
-from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable, too_slow
-from viewer.stores.folder_cursor import FolderCursor
-from viewer.stores.json_folder import JsonFolder
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, RunIndex, RunList, StoreKind
+from viewer.stores.json_folder import FolderCursor, JsonFolder
+from viewer.stores.protocol import (
+    Entry,
+    IndexedRun,
+    LocationLimitExceeded,
+    LocationReplaced,
+    LocationUnreadable,
+    Packed,
+    ReadLimits,
+    ReadProblem,
+    RunIndex,
+    RunList,
+    StoreKind,
+    too_slow,
+)
 from viewer.stores.safe_open import Found, check_is_sqlite, found_at, is_inside
 
 # More new files are listed with all others, so that an import of many shows its progress.

@@ -38,10 +38,18 @@ from viewer.host.reading.wire import (
 )
 from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.addresses import DatabaseFile, Identity, SaverAddress, ServerAddress
-from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedStore, ProblemKind, ReadProblem, Store, StoreFormat
+from viewer.stores.protocol import (
+    Entry,
+    IndexedStore,
+    LocationLimitExceeded,
+    LocationUnreadable,
+    Packed,
+    ProblemKind,
+    ReadProblem,
+    Store,
+    StoreFormat,
+)
 from viewer.stores.sqlite_store import SqliteStore
 
 # A reader ends after this time without a request.

@@ -23,20 +23,14 @@ from viewer.redaction import MARKER
 from viewer.redaction.hidden_values import value_at
 from viewer.redaction.json_bytes import decoded, redacted_json, scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redacted_name
-from viewer.stores.errors import (
+from viewer.stores.protocol import (
     Broken,
+    Entry,
     Foreign,
     Incomplete,
     LimitExceeded,
     LocationUnreadable,
-    Unreadable,
-    too_large,
-    too_much_memory,
-    too_slow,
-)
-from viewer.stores.packing import Packed, packed
-from viewer.stores.protocol import (
-    Entry,
+    Packed,
     ProblemKind,
     RawCheckpoint,
     ReadLimits,
@@ -45,6 +39,11 @@ from viewer.stores.protocol import (
     Snapshot,
     Store,
     StoreFormat,
+    Unreadable,
+    packed,
+    too_large,
+    too_much_memory,
+    too_slow,
 )
 from viewer.validation import shortened
 

@@ -12,8 +12,7 @@ import msgspec
 
 from viewer.messages.message import UserMessage
 from viewer.stores.addresses import SaverAddress, ServerAddress
-from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, Snapshot, StoreKind
+from viewer.stores.protocol import Entry, IndexedRun, Packed, ReadLimits, ReadProblem, Snapshot, StoreKind
 
 # The size of the note that names the row that a reader reads.
 NOTE_BYTES = 64

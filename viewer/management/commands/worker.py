@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
-from viewer.data_folder import prepare_data_folder, workers
+from viewer.data_folder import locks, prepare_data_folder
 from viewer.host.jobs.following import stopping
 from viewer.host.jobs.worker import work
 from viewer.host.locations.copying import completing_imports
@@ -96,7 +96,7 @@ class Command(ForklineCommand):
 
 def refuse_unhealthy() -> None:
     """Raise CommandError or DatabaseError unless this machine's worker runs and its heartbeats arrive."""
-    if not workers.worker_is_up():
+    if not locks.worker_is_up():
         raise CommandError(_("No worker is running, so no job starts."))
     if not Host.objects.live().filter(pk__in=Host.objects.here().values("pk")).exists():
         raise CommandError(_("A worker is running, but the database has no recent heartbeat of it."))

@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from viewer.formats import count_text
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.rows import RunStyles, shape_of, title_of
+from viewer.presentation.run.branches import RunStyles, shape_of, title_of
 from viewer.presentation.run.visible import chosen, failed
 from viewer.presentation.run.window import run_styles
 from viewer.records.lineage.drawing import Dot, Shape

@@ -10,8 +10,7 @@ from django.http import QueryDict
 
 from viewer.engines import all_engines
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.branches import Attempts, line_of
-from viewer.presentation.run.rows import failure_suffixes
+from viewer.presentation.run.branches import Attempts, failure_suffixes, line_of
 from viewer.records.annotations import annotations_in
 from viewer.records.lineage.lanes import Collapse, Outline, OutlineLine, OutlineRow, outline_of
 

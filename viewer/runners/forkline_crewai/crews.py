@@ -10,8 +10,8 @@ from crewai import Crew, Task
 from crewai.tasks.task_output import TaskOutput
 from pydantic import ValidationError
 
-from forkline_crewai import cache_warmup, components, entry_points, matching, models, restoring, sanitizing
-from forkline_crewai.matching import GONE, CrewPart, Matching, MatchQuestion, placeholders
+from forkline_crewai import components, entry_points, models, restoring, sanitizing
+from forkline_crewai.components import GONE, CrewPart, Matching, MatchQuestion, placeholders
 from forkline_crewai.patches.tasks import hold_tasks
 from forkline_crewai.sanitizing import dicts_in
 from forkline_runner.messages import Message, Refused, message
@@ -72,8 +72,8 @@ def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matc
         for number, task in enumerate(crew.tasks, 1)
     ]
     answers = request.get("options", {}).get("matches", {})
-    agents = matching.match_agents(_saved_agents(saved), project_agents, answers)
-    return agents, matching.match_tasks(_saved_tasks(saved), project_tasks, answers, agents)
+    agents = components.match_agents(_saved_agents(saved), project_agents, answers)
+    return agents, components.match_tasks(_saved_tasks(saved), project_tasks, answers, agents)
 
 
 def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matching, request: Request) -> None:
@@ -221,7 +221,7 @@ def prepare(
         set() if is_project_crew else _skipped_again(request, events, reporter),
     )
     _adapt_kickoff_hooks(crew, request, reporter)
-    cache_warmup.before_first_task(crew, request, reporter)
+    models.before_first_task(crew, request, reporter)
     return crew
 
 

@@ -16,7 +16,7 @@ from forkline_runner import effects as accepted_effects
 from forkline_runner import project
 from forkline_runner.findings import Report, recorded_imports, report_findings
 from forkline_runner.messages import Refused
-from forkline_runner.model_answers import recorded_answers
+from forkline_runner.tool_calls import recorded_answers
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -128,10 +128,10 @@ def _run_from_state(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 def _publish(request: Request, reporter: Reporter) -> str:
     _isolate()
-    from forkline_crewai import publishing
+    from forkline_crewai import flow_states
 
     draft = Path(request["checkpoint"]["source"].rpartition("#")[0])
-    return str(publishing.publish(request, draft, request["options"]["new_thread"], reporter))
+    return str(flow_states.publish(request, draft, request["options"]["new_thread"], reporter))
 
 
 def _replay(request: Request, reporter: Reporter) -> str:

@@ -17,7 +17,6 @@ from forkline_crewai import (
     components,
     crews,
     entry_points,
-    flow_results,
     flow_states,
     flows,
     models,
@@ -25,7 +24,7 @@ from forkline_crewai import (
     restoring,
     sanitizing,
 )
-from forkline_crewai.matching import Matching
+from forkline_crewai.components import Matching
 from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
@@ -81,10 +80,8 @@ def _add_flow(
     flow = flows.made_by(request["entry_point"])
     report["components"] = [*components.of_project_flow(flow, saved), *models.missing_models(flow)]
     if saved:
-        results = flow_results.results_of(saved, restoring.events_in(body))
-        report["notes"] += [
-            {"what": "untyped", "detail": name} for name in flow_results.untyped(flow, results)
-        ]
+        results = flows.results_of(saved, restoring.events_in(body))
+        report["notes"] += [{"what": "untyped", "detail": name} for name in flows.untyped(flow, results)]
         original.edit_state(saved, request)
         flows.restore_state(flow, saved)
         restoring.restored(body, [], request, scratch)

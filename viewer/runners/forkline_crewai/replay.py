@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crewai import Agent
 
 from forkline_crewai import crews, entry_points, models, reporting
-from forkline_crewai.matching import can_produce
+from forkline_crewai.components import can_produce
 from forkline_crewai.patches import recording
 from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
 from forkline_runner.reporting import as_text

@@ -13,18 +13,8 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from forkline_crewai import (
-    cache_warmup,
-    components,
-    crews,
-    entry_points,
-    flows,
-    models,
-    reporting,
-    restoring,
-    sanitizing,
-)
-from forkline_crewai.matching import filled, placeholders
+from forkline_crewai import components, crews, entry_points, flows, models, reporting, restoring, sanitizing
+from forkline_crewai.components import filled, placeholders
 from forkline_crewai.patches import questions, recording, tasks, tool_calls
 from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
@@ -216,7 +206,7 @@ def _new_crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str,
     crew.stream = False
     _refuse_missing_inputs(crew, request["inputs"])
     models.choose_for_new_crew(crew, request)
-    cache_warmup.before_first_task(crew, request, reporter)
+    models.before_first_task(crew, request, reporter)
     steps = [
         {
             "unit": str(task.id),

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
-from forkline_langgraph import checkpoints, edits, running, savers, scratch_store
+from forkline_langgraph import checkpoints, running, runs, savers, scratch_store
 from forkline_langgraph.entry_points import RESERVED
-from forkline_langgraph.events import shown
-from forkline_langgraph.running import Running, units_of
+from forkline_langgraph.running import Running, shown, units_of
 from forkline_runner.findings import MAX_NAMES, is_in_project
 from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
@@ -124,7 +123,7 @@ Found = dict[str, Any]
 def description_of(graph: Any, edited: Any) -> Found:
     """Return what a form needs: the nodes and channels of the graph that a person edits, and the settings."""
     return {
-        "nodes": edits.nodes_of(edited)[:MAX_NAMES],
+        "nodes": runs.nodes_of(edited)[:MAX_NAMES],
         "channels": channels_of(edited),
         **declared_settings(graph),
     }
@@ -147,7 +146,7 @@ def _is_trigger(graph: Any, name: str) -> bool:
 
 def reducer_of(channel: Any) -> str:
     """Return the name of the function that adds a write to a channel; empty if a write replaces its value."""
-    if not edits.has_reducer(channel):
+    if not runs.has_reducer(channel):
         return ""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     name = getattr(function, "__name__", "") or type(function or channel).__name__
@@ -222,9 +221,9 @@ def tools_by_node(graph: Any, following: Sequence[str]) -> list[Found]:
 
     A tool counts for the first node that may run and holds it.
     """
-    may_run = edits.may_run_from(graph, following)
+    may_run = runs.may_run_from(graph, following)
     node_of_tool: dict[str, str] = {}
-    for node in sorted(edits.nodes_of(graph), key=lambda node: node not in may_run):
+    for node in sorted(runs.nodes_of(graph), key=lambda node: node not in may_run):
         for name in _tools_in(graph.nodes[node]):
             node_of_tool.setdefault(name, node)
     found: dict[str, Found] = {}
@@ -321,11 +320,11 @@ def next_by_node(
     An outcome has ``node``, ``next`` (units), and ``after`` (edited channels) or an ``error``. Each is read
     from a separate copy in memory. No node runs; conditional edges do, with the edited state.
     """
-    values = edits.typed_values(request["state"] or {}, loadable)
+    values = runs.typed_values(request["state"] or {}, loadable)
     replaced = set((request.get("options") or {}).get("replace") or [])
     asks = bool(checkpoints.waiting_tasks(source.rows.writes(address)))
     found = []
-    for node in ["", *edits.nodes_of(graph)[:MAX_EDITED_NODES]]:
+    for node in ["", *runs.nodes_of(graph)[:MAX_EDITED_NODES]]:
         is_edited = bool(values or node)
         with _on_copy(
             graph,
@@ -369,7 +368,7 @@ def _config_of(address: CheckpointKey) -> dict[str, Any]:
 def _outcome(one: Running, values: dict[str, Any], replaced: set[str], node: str) -> Found:
     try:
         if values or node:
-            edits.apply(one, dict(values), replaced, node or None)
+            runs.apply(one, dict(values), replaced, node or None)
         following, state = one.next_nodes(), one.state().values
     except Refused as refused:
         return {"next": [], "error": shortened(str(refused), MAX_ERROR)}

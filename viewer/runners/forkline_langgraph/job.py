@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import forkline_langgraph
-from forkline_langgraph import checkpoints, entry_points, opening
+from forkline_langgraph import checkpoints, entry_points
 from forkline_langgraph.checkpoints import CheckpointKey, Source
 from forkline_langgraph.effects import Loadable
 from forkline_runner import effects as accepted_effects
@@ -101,7 +101,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
     if not request["checkpoint"]["source"]:
         _check_new_run(report, request)
         return
-    opening.refuse_other_location(request)
+    checkpoints.refuse_other_location(request)
     with checkpoints.opened(checkpoints.path_of(request), scratch) as source:
         address = checkpoints.address_of(source, request)
         if address.namespace:
@@ -146,9 +146,9 @@ def _check_fork(
     """Load the graph, and read from a copy of the checkpoint what it would run next."""
     namespace = checkpoints.namespace_of(request)
     with recorded_imports(report), entry_points.graph_of(request, address.thread) as graph:
-        from forkline_langgraph import edits, graph_findings
+        from forkline_langgraph import graph_findings, runs
 
-        edited = edits.subgraph_at(graph, namespace) if namespace else graph
+        edited = runs.subgraph_at(graph, namespace) if namespace else graph
         report.update(graph_findings.description_of(graph, edited))
         with checkpoints.opened(checkpoints.path_of(request), scratch) as source:
             copied = source, scratch, address, loadable
@@ -169,7 +169,7 @@ PREFLIGHT_KINDS = ("preflight", "effects", "next")
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
-    opening.take(reporter)
+    checkpoints.take(reporter)
     load_strictly()
     if request["kind"] in PREFLIGHT_KINDS:
         return check(request, scratch, reporter)
@@ -178,7 +178,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         from forkline_langgraph import replay
 
         return replay.replay_call(request, reporter)
-    opening.refuse_other_location(request)
+    checkpoints.refuse_other_location(request)
     # They import the engine, which may have been missing or too old.
     from forkline_langgraph import publishing, runs
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from forkline_langgraph import opening, saver_reader
+from forkline_langgraph import checkpoints, saver_reader
 from forkline_langgraph.checkpoints import (
     HAS_OCTET_LENGTH,
     TASKS,
@@ -487,7 +487,7 @@ class PostgresqlStore:
         self._has_versions = "version" in columns["checkpoint_blobs"]
 
     def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        return opening.rows_of(self._connection, statement.format(**self._names), *values)
+        return checkpoints.rows_of(self._connection, statement.format(**self._names), *values)
 
     def heads(self) -> list[tuple[str, str]]:
         statement = 'SELECT thread_id, max({id} COLLATE "C") FROM checkpoints GROUP BY 1'
@@ -629,8 +629,8 @@ NOT_PLAIN = """
 def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
     """Yield the store of a database in a transaction, which is committed at the end. Raises Refused."""
     with (
-        opening.connected(path, read_only=read_only) as connection,
-        opening.refusing(path),
+        checkpoints.connected(path, read_only=read_only) as connection,
+        checkpoints.refusing(path),
         connection.transaction(),
     ):
         # Whatever the default is: what was committed before the lock has to be seen after it.
@@ -643,7 +643,7 @@ def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
             # No other process writes between the comparison and the commit.
             tables = ", ".join(postgresql.TABLES)
             connection.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
-            if opening.rows_of(connection, NOT_PLAIN, list(postgresql.TABLES)):
+            if checkpoints.rows_of(connection, NOT_PLAIN, list(postgresql.TABLES)):
                 raise Refused("langgraph.no_plain_tables", path=path)
         yield PostgresqlStore(connection)
 
@@ -714,7 +714,7 @@ def pruned(request: Any) -> dict[str, Any]:
     if request["saver"]:
         return _pruned_by_saver(request)
     path, is_confirmed = request["path"], bool(request["digest"])
-    if opening.is_database(path):
+    if checkpoints.is_database(path):
         with _database(path, read_only=not is_confirmed) as store:
             plan = planned(store, request)
             if is_confirmed and plan.digest == request["digest"]:

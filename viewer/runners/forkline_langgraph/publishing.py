@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from forkline_langgraph import opening, scratch_store
+from forkline_langgraph import checkpoints, scratch_store
 from forkline_langgraph.checkpoints import (
     SNAPSHOT,
     TASKS,
@@ -110,7 +110,7 @@ class WriteStore(Protocol):
 
 def opened(location: LocationTarget) -> Any:
     """Return a context manager that yields the location's store. It commits unless the block raises."""
-    if opening.is_database(location["path"]):
+    if checkpoints.is_database(location["path"]):
         return _database(location["path"])
     return _sqlite(Path(location["path"]))
 
@@ -171,7 +171,7 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
 @contextmanager
 def _database(path: object) -> Iterator[PostgresqlWriteStore]:
     """Yield the database within a transaction, which is committed at the end. Raises Refused."""
-    with opening.connected(path) as connection, opening.refusing(path), connection.transaction():
+    with checkpoints.connected(path) as connection, checkpoints.refusing(path), connection.transaction():
         # Whatever the default is: what was committed before the lock has to be seen after it.
         connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         for name in ("lock_timeout", "statement_timeout"):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 
 from forkline_langgraph import entry_points
-from forkline_langgraph.events import Calls
 from forkline_langgraph.recorded import NAME_FIELDS, name_of
+from forkline_langgraph.running import Calls
 from forkline_runner.messages import Refused
 from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
 

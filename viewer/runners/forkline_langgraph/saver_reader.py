@@ -30,7 +30,7 @@ from typing import Any
 
 import ormsgpack
 
-from forkline_langgraph import entry_points, opening
+from forkline_langgraph import checkpoints, entry_points
 from forkline_langgraph.checkpoints import InertObject, packed, unpacked
 from forkline_runner import project
 from forkline_runner.messages import Message, Refused, message
@@ -109,7 +109,7 @@ def answer(end: str, function: Callable[[Any], dict[str, Any]]) -> int:
     end_with_pipe(int(end))
     output = own_output()
     try:
-        opening.take()
+        checkpoints.take()
         found, status = function(json.load(sys.stdin)), 0
     except Exception as error:
         found, status = dict(_message_of(error)), 1

@@ -15,8 +15,15 @@ from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid, check_answer
 from viewer.engines.editable import MISSING, AnswerField, AnswerOption, Editable, OpenQuestion
 from viewer.engines.protocol import Contents
-from viewer.launching.edits import parse_typed_answer
-from viewer.launching.values import INVALID, InvalidValue, ValueKind, as_json, parse_value, text_of
+from viewer.launching.edits import (
+    INVALID,
+    InvalidValue,
+    ValueKind,
+    as_json,
+    parse_typed_answer,
+    parse_value,
+    text_of,
+)
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Question, Run
 from viewer.records.run_rows import branch_status

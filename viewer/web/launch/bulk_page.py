@@ -44,7 +44,8 @@ from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
 from viewer.web.fields import valid_values
 from viewer.web.launch.options import LimitsForm, ModelCallsField, score_field
-from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
+from viewer.web.launch.page import FieldError, errors_of
+from viewer.web.launch.prefilled import Submission, furthest_of, source_at
 from viewer.web.login_links import number_in
 
 # The form: one edit for all runs, and the total limits.

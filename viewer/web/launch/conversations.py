@@ -11,8 +11,18 @@ from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import Editable, EditableMessage, MessageEdit
 from viewer.engines.protocol import Contents
-from viewer.launching.edits import ROLES, changed_message, new_message, parse_calls, written_messages
-from viewer.launching.values import ValueKind, as_json, normal_line_ends, parse_json, parse_value
+from viewer.launching.edits import (
+    ROLES,
+    ValueKind,
+    as_json,
+    changed_message,
+    new_message,
+    normal_line_ends,
+    parse_calls,
+    parse_json,
+    parse_value,
+    written_messages,
+)
 from viewer.redaction import MARKER
 from viewer.web.fields import parsed, valid_values
 from viewer.web.launch.edits import ModesForm, first_error

@@ -12,10 +12,9 @@ from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, Editable, EditableOutput, StateEntry
 from viewer.engines.entry_points import RootKind
-from viewer.launching.edits import added_value, output_text
+from viewer.launching.edits import ValueKind, added_value, as_json, output_text
 from viewer.launching.options import AS_NODE, BRANCH, CODE, INTO, RECORDED, parse_fork_target
 from viewer.launching.requests import Accepted
-from viewer.launching.values import ValueKind, as_json
 from viewer.presentation.diff import Piece, difference
 from viewer.redaction import MARKER
 from viewer.redaction.names import secrecy_of

@@ -16,6 +16,7 @@ from viewer.engines.editable import MISSING, Missing
 from viewer.engines.entry_points import InputName, RootKind
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import ListEntryPointKinds, ListInputNames, ask
+from viewer.launching.edits import ValueKind
 from viewer.launching.new_run import (
     NewRunPreview,
     agents_roles,
@@ -28,7 +29,6 @@ from viewer.launching.new_run import (
 from viewer.launching.preflight import preflight_of_new_run, schema_of_new_run
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import NewRunRequest
-from viewer.launching.values import ValueKind
 from viewer.models import Job, Location, Project, Run
 from viewer.redaction import MARKER
 from viewer.web.fields import KINDS, Typed, ValueField, valid_values
@@ -37,13 +37,13 @@ from viewer.web.launch.options import (
     LimitsForm,
     OptionParts,
     StartTimeForm,
-    checkpoints_part,
+    checkpoints_form,
     new_models_form,
     no_models_form,
     run_settings_part,
 )
-from viewer.web.launch.page import LaunchPage, Submission
-from viewer.web.launch.prefilled import retry_of_run
+from viewer.web.launch.page import LaunchPage
+from viewer.web.launch.prefilled import Submission, retry_of_run
 
 # The forms of a new run: its inputs and its write target.
 
@@ -198,7 +198,7 @@ class NewRunParts:
             models = new_models_form(agents_roles(found) if found else [], data)
         self.options = OptionParts(
             models,
-            checkpoints_part(engine, project, entity, (), data),
+            checkpoints_form(engine, project, entity, (), data),
             StartTimeForm(data),
             LimitsForm(data),
             run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data),

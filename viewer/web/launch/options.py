@@ -7,21 +7,21 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.forms import BoundField, Form
+from django.forms import Form
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, NO_SETTINGS, RunSettings, Schema
-from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, InputName, RootKind
+from viewer.engines.entry_points import EventGroup, GroupTraits, InputName, RootKind
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.engines.recorded_calls import ModelChoice
+from viewer.engines.recorded_calls import ModelChoice, ToolChoice
 from viewer.engines.runner_request import CheckpointSettings
-from viewer.engines.tool_calls import ToolChoice
 from viewer.formats import short_moment
 from viewer.host_requests import ListCheckpointEvents, ask
 from viewer.launching import options
+from viewer.launching.edits import ValueKind, as_json
 from viewer.launching.labels import MODEL_CHOICES, tool_choice_label
 from viewer.launching.options import (
     ALL_AGENTS,
@@ -36,15 +36,14 @@ from viewer.launching.options import (
     stored_models,
 )
 from viewer.launching.requests import LaunchOptions
-from viewer.launching.values import ValueKind, as_json
 from viewer.models import Project
-from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.run.branches import trigger_label
 from viewer.records.annotations import has_changed
 from viewer.redaction import MARKER
 from viewer.web.fields import KINDS, ChoiceField, OptionField, UnitsField, ValueField, parsed, valid_values
 from viewer.web.launch.edits import ValuesForm, ValuesPart, first_error, values_part
 
-# The form for the events that write checkpoints, and for how many checkpoints are kept.
+# The form for the events at which checkpoints are written, and for keeping the latest.
 
 
 EVENTS = "checkpoint_events"
@@ -52,8 +51,51 @@ PRESET = "checkpoint_preset"
 MAX_CHECKPOINTS = "max_checkpoints"
 
 
+@dataclass(frozen=True, slots=True)
+class EventChoice:
+    """An event: its name in the engine, its label, and whether it is selected."""
+
+    name: str
+    text: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventChoices:
+    """The events of one of the engine's groups."""
+
+    name: str
+    choices: list[EventChoice]
+    is_usual: bool = False
+    traits: GroupTraits | None = None
+
+    @property
+    def title(self) -> str:
+        return _(self.traits.label) if self.traits else self.name.replace("_", " ")
+
+    @property
+    def is_frequent(self) -> bool:
+        return self.traits is not None and self.traits.is_frequent
+
+    @property
+    def hint(self) -> str:
+        """A hint about selecting these events; may be empty."""
+        hints = [_("Frequent: writes many checkpoints.")] if self.is_frequent else []
+        if self.traits and self.traits.hint:
+            hints.append(_(self.traits.hint))
+        return " ".join(hints)
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_usual or any(choice.is_chosen for choice in self.choices)
+
+
 class CheckpointsForm(forms.Form):
-    """The events, those of a preset and others. Whether the project's engine has them is checked later."""
+    """The events, those of a preset and others. Whether the project's engine has them is checked later.
+
+    ``known`` are the engine's events, ``before`` those that apply if none is selected. A kind without usual
+    events has no choice of them.
+    """
 
     checkpoint_preset = forms.CharField(required=False, label=options.EVENTS.label)
     checkpoint_events = forms.Field(
@@ -62,6 +104,25 @@ class CheckpointsForm(forms.Form):
         widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
     )
     max_checkpoints = OptionField(options.KEEP_LATEST, "max-checkpoints")
+
+    def __init__(
+        self, data: Any, engine: Engine[Any], entity: str, known: Sequence[EventGroup], before: Sequence[str]
+    ) -> None:
+        super().__init__(data)
+        kind, self.before = kind_of(engine, entity), before
+        known = known if kind.usual_events else ()
+        names = {name for group in known for name in group.events}
+        self.presets = [preset for preset in kind.event_presets if names.issuperset(preset.events)]
+        ticked = self[EVENTS].value() or ()
+        self.groups = [
+            EventChoices(
+                group.name,
+                [EventChoice(name, trigger_label(name), name in ticked) for name in group.events],
+                is_usual=group.name == kind.usual_events,
+                traits=engine.event_groups.get(group.name),
+            )
+            for group in known
+        ]
 
     @property
     def settings(self) -> CheckpointSettings:
@@ -74,6 +135,67 @@ class CheckpointsForm(forms.Form):
         if values.get(MAX_CHECKPOINTS) is not None:
             chosen["max_checkpoints"] = values[MAX_CHECKPOINTS]
         return chosen
+
+    @property
+    def preset(self) -> str:
+        """The name of the selected preset; empty if none is."""
+        return str(self[PRESET].value() or "")
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the list of all events is initially open."""
+        return bool(self[EVENTS].value()) or not self.presets
+
+    @property
+    def max_text(self) -> str:
+        return str(self[MAX_CHECKPOINTS].value() or "")
+
+    @property
+    def chosen(self) -> list[str]:
+        """The selected events, valid or not."""
+        preset = self.preset.split(",") if self.preset else []
+        return list(dict.fromkeys([*preset, *(self[EVENTS].value() or ())]))
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.chosen or self.max_text or self.errors)
+
+    @property
+    def takes_every(self) -> bool:
+        return EVERY_EVENT in self.chosen
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choices."""
+        events = self.chosen or self.before
+        shown = ", ".join(trigger_label(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
+        if self.takes_every:
+            shown = _("at every event")
+        if not self.chosen:
+            shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
+        latest = self.settings.get("max_checkpoints")
+        if latest is not None:
+            shown += ", " + _("keep the latest %(count)d") % {"count": latest}
+        return shown
+
+    @property
+    def warning(self) -> str:
+        """A warning about the choices; may be empty."""
+        often = {choice.name for group in self.groups if group.is_frequent for choice in group.choices}
+        if "max_checkpoints" not in self.settings and (self.takes_every or often & set(self.chosen)):
+            return _(
+                "This writes many checkpoints, each with the whole record so far. Keep only some of them."
+            )
+        return ""
+
+
+def checkpoints_form(
+    engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
+) -> CheckpointsForm:
+    """The form, in its initial state if ``data`` is None. ``entity`` is the name of a root kind."""
+    asked = ListCheckpointEvents(engine.name, project.interpreter if project else "")
+    known = ask(asked, host=project.host_id if project else None)
+    return CheckpointsForm(data, engine, entity, known, before)
 
 
 # The form for the models of agents and the prompt cache warm-up.
@@ -411,149 +533,6 @@ def score_field() -> OptionField:
     )
 
 
-# The part of a launch page for the events at which checkpoints are written, and for keeping the latest.
-
-
-@dataclass(frozen=True, slots=True)
-class EventChoice:
-    """An event: its name in the engine, its label, and whether it is selected."""
-
-    name: str
-    text: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EventChoices:
-    """The events of one of the engine's groups."""
-
-    name: str
-    choices: list[EventChoice]
-    is_usual: bool = False
-    traits: GroupTraits | None = None
-
-    @property
-    def title(self) -> str:
-        return _(self.traits.label) if self.traits else self.name.replace("_", " ")
-
-    @property
-    def is_frequent(self) -> bool:
-        return self.traits is not None and self.traits.is_frequent
-
-    @property
-    def hint(self) -> str:
-        """A hint about selecting these events; may be empty."""
-        hints = [_("Frequent: writes many checkpoints.")] if self.is_frequent else []
-        if self.traits and self.traits.hint:
-            hints.append(_(self.traits.hint))
-        return " ".join(hints)
-
-    @property
-    def is_open(self) -> bool:
-        return self.is_usual or any(choice.is_chosen for choice in self.choices)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointsPart:
-    """``groups`` are the engine's events, ``before`` those that apply if none is selected."""
-
-    form: CheckpointsForm
-    groups: list[EventChoices]
-    before: tuple[str, ...] = ()
-    presets: tuple[EventPreset, ...] = ()
-
-    @property
-    def preset(self) -> str:
-        """The name of the selected preset; empty if none is."""
-        return str(self.form[PRESET].value() or "")
-
-    @property
-    def shows_all(self) -> bool:
-        """Whether the list of all events is initially open."""
-        return bool(self.events.value()) or not self.presets
-
-    @property
-    def events(self) -> BoundField:
-        return self.form[EVENTS]
-
-    @property
-    def max_field(self) -> BoundField:
-        return self.form[MAX_CHECKPOINTS]
-
-    @property
-    def max_text(self) -> str:
-        return str(self.max_field.value() or "")
-
-    @property
-    def chosen(self) -> list[str]:
-        """The selected events, valid or not."""
-        preset = self.preset.split(",") if self.preset else []
-        return list(dict.fromkeys([*preset, *(self.events.value() or ())]))
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.chosen or self.max_text or self.form.errors)
-
-    @property
-    def takes_every(self) -> bool:
-        return EVERY_EVENT in self.chosen
-
-    @property
-    def summary(self) -> str:
-        """A short label of the choices."""
-        events = self.chosen or self.before
-        shown = ", ".join(trigger_label(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
-        if self.takes_every:
-            shown = _("at every event")
-        if not self.chosen:
-            shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
-        latest = self.form.settings.get("max_checkpoints")
-        if latest is not None:
-            shown += ", " + _("keep the latest %(count)d") % {"count": latest}
-        return shown
-
-    @property
-    def warning(self) -> str:
-        """A warning about the choices; may be empty."""
-        often = {choice.name for group in self.groups if group.is_frequent for choice in group.choices}
-        if "max_checkpoints" not in self.form.settings and (self.takes_every or often & set(self.chosen)):
-            return _(
-                "This writes many checkpoints, each with the whole record so far. Keep only some of them."
-            )
-        return ""
-
-
-def checkpoints_part(
-    engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
-) -> CheckpointsPart:
-    """The part, in its initial state if ``data`` is None. ``entity`` is the name of a root kind."""
-    asked = ListCheckpointEvents(engine.name, project.interpreter if project else "")
-    groups = ask(asked, host=project.host_id if project else None)
-    return part_of_groups(engine, groups, entity, before, data)
-
-
-def part_of_groups(
-    engine: Engine[Any], groups: Sequence[EventGroup], entity: str, before: Sequence[str], data: Any
-) -> CheckpointsPart:
-    """The part for these groups of events. A kind without usual events has no choice of them."""
-    kind = kind_of(engine, entity)
-    groups = groups if kind.usual_events else ()
-    known = [name for group in groups for name in group.events]
-    presets = tuple(preset for preset in kind.event_presets if set(preset.events) <= set(known))
-    form = CheckpointsForm(data)
-    ticked = form[EVENTS].value() or ()
-    choices = [
-        EventChoices(
-            group.name,
-            [EventChoice(name, trigger_label(name), name in ticked) for name in group.events],
-            is_usual=group.name == kind.usual_events,
-            traits=engine.event_groups.get(group.name),
-        )
-        for group in groups
-    ]
-    return CheckpointsPart(form, choices, tuple(before), presets)
-
-
 # The part of a launch page for a run's settings: breakpoints, configurable values and context.
 
 
@@ -637,7 +616,7 @@ class OptionParts:
     """All option parts, in the order of the page."""
 
     models: ModelsForm
-    checkpointing: CheckpointsPart
+    checkpointing: CheckpointsForm
     timing: StartTimeForm
     limits: LimitsForm
     # None for kinds without run settings.
@@ -649,7 +628,7 @@ class OptionParts:
     def forms(self) -> Sequence[Form]:
         of_settings = self.settings.forms if self.settings else ()
         of_tools = (self.tools,) if self.tools else ()
-        return (self.models, *of_settings, self.checkpointing.form, self.timing, self.limits, *of_tools)
+        return (self.models, *of_settings, self.checkpointing, self.timing, self.limits, *of_tools)
 
     @property
     def request_values(self) -> dict[str, Any]:
@@ -657,7 +636,7 @@ class OptionParts:
         return {
             "models": self.models.chosen,
             "cache_warmup": self.models.strategy,
-            "checkpointing": self.checkpointing.form.settings,
+            "checkpointing": self.checkpointing.settings,
             "settings": self.settings.values if self.settings else NO_SETTINGS,
             "options": LaunchOptions(
                 self.timing.at, self.limits.limits, waits_for_host=bool(self.timing["waits_for_host"].value())

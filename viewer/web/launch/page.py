@@ -1,23 +1,23 @@
-"""What all launch pages share: errors, refusals, the start, and the fields of a job that is retried."""
+"""The page of a fork or resume."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import OuterRef, Subquery
 from django.forms import Form
-from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
-from viewer.engines.editable import NO_SCHEMA, Schema
-from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.preflight import preflight_of, schema_at
-from viewer.launching.preview import LaunchPreview
+from viewer.engines.editable import Editable, Schema, StateEntry
+from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import kind_of
+from viewer.launching.edits import added_value
+from viewer.launching.other_host import other_locations
+from viewer.launching.preflight import preflight_of
+from viewer.launching.preview import CodeChanges, LaunchPreview, code_changes, preview_launch
 from viewer.launching.refusals import (
     UNCHECKED,
     AlreadyStarted,
@@ -27,59 +27,30 @@ from viewer.launching.refusals import (
     LaunchRefused,
     Refusal,
 )
-from viewer.launching.requests import CheckpointRequest, matching_entry_point
+from viewer.launching.requests import CheckpointRequest, ForkRequest, fork_branch
+from viewer.launching.start import start
 from viewer.launching.sweep import SweepPreview
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
-from viewer.presentation.code import CodeChanges, code_changes
-from viewer.records.bodies import stored_contents
-from viewer.web.launch.edits import EntryPointForm, PreflightForm
-from viewer.web.launch.options import (
-    LimitsForm,
-    ModelsForm,
-    OptionParts,
-    StartTimeForm,
-    ToolsForm,
-    checkpoints_part,
-    run_settings_part,
+from viewer.models import Checkpoint, Job, Location, PreflightCheck
+from viewer.web.launch.answers import answers_part
+from viewer.web.launch.conversations import conversation_parts, without_conversations
+from viewer.web.launch.edits import (
+    ForkForm,
+    ModesForm,
+    OutputsForm,
+    PreflightForm,
+    StateForm,
+    ValuesForm,
+    ValuesPart,
+    output_views,
+    values_part,
 )
+from viewer.web.launch.options import models_form
+from viewer.web.launch.prefilled import Retry, StartingPoint, Submission, prefilled, retry_of_fork, source_at
 
 # What a page previews, and what its form starts.
 Preview = TypeVar("Preview", bound=CheckedLaunch | None)
 FromCheckpoint = TypeVar("FromCheckpoint", bound=LaunchPreview | SweepPreview)
 Started = TypeVar("Started")
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submitted form and its user. ``data`` is None if the page is shown for the first time.
-
-    ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
-    which the form opens. ``call`` names the recorded model call whose answer is used, or ``answer`` another
-    one of a replay (JOB:NUMBER). ``value`` is a part of another checkpoint whose value is used (KEY:PART).
-    """
-
-    data: QueryDict | None
-    user: AbstractBaseUser | None
-    key: UUID
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    opened: str = ""
-    call: str = ""
-    answer: str = ""
-    value: str = ""
-
-    @property
-    def page_values(self) -> dict[str, Any]:
-        """The values that every page uses."""
-        return {"key": self.key, "is_sent": self.data is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """A job that is started again. ``data`` are its fields, ``missing`` the edits that were not stored."""
-
-    job: Job
-    data: MultiValueDict[str, str]
-    missing: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +192,6 @@ def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightC
 # The common parts of the pages for launches from a checkpoint.
 
 
-# Reading a larger checkpoint only for the cost would take too long.
-MAX_BYTES_FOR_COST = 4 * 1024 * 1024
-
-
 @dataclass(kw_only=True)
 class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
     """The page of a launch from a checkpoint."""
@@ -248,78 +215,250 @@ class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
         return self.error_at("code")
 
 
-@dataclass(frozen=True)
-class StartingPoint:
-    """The checkpoint from which something starts, and its project."""
+# How many locations of other hosts have a link.
+MAX_OTHERS = 20
 
-    checkpoint: Checkpoint
-    contents: Contents
-    project: Project | None
+
+class ForkParts:
+    """The parts of the page, in their initial state if ``data`` is None. A resume has no edits.
+
+    ``inputs``, ``state`` and ``answers`` are None if there are none.
+    """
+
+    def __init__(
+        self, type_: type[ForkRequest], source: StartingPoint, data: Any, submission: Submission
+    ) -> None:
+        contents, is_fork = source.contents, type_.kind == Job.Kind.FORK
+        engine, edits = engine_of(contents), data if is_fork else None
+        kind, edited = kind_of(engine, contents.kind), engine.editable(contents)
+        schema = source.schema(source.entry_point(data))
+        # What is known of the project's code, and whether more is known than when the page was shown.
+        self.schema_digest = schema.digest
+        self.is_new_schema = data is not None and data.get("schema", schema.digest) != schema.digest
+        # An edited value replaces the stored one where the engine would add it, unless its mode differs.
+        self.replaces = kind.adds_to_state
+
+        as_nodes = edited.as_nodes and schema.units
+        self.target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind)
+        if not is_fork:
+            self.target.leave_only_entry_point()
+        # A resume continues the thread itself, so that nothing is chosen for a person.
+        must_choose = not is_fork and submission.data is not None
+        self.answers = answers_part(data, edited, must_choose, submission.chosen)
+        self.inputs: ValuesPart | None = None
+        if edited.inputs is not None:
+            form = ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs)
+            self.inputs = values_part(form)
+        self.modes = modes_form(edits, edited, schema, kind)
+        self.state: ValuesPart | None = None
+        if edited.state is not None:
+            entries = missing_entries(edited, schema)
+            self.state = values_part(StateForm(edits, without_conversations(edited), entries), self.modes)
+        self.conversations = conversation_parts(edits, contents, edited, self.modes)
+        self.outputs_form = OutputsForm(edits, edited.outputs)
+        self.outputs = output_views(self.outputs_form, edited.outputs)
+        self.options = source.options(models_form(contents, edits), data, schema)
 
     @property
-    def folder(self) -> Path | None:
-        return Path(self.project.folder) if self.project else None
+    def values(self) -> list[ValuesPart]:
+        """The inputs and the state; either may be missing."""
+        return [part for part in (self.inputs, self.state) if part]
 
     @property
-    def entry_points(self) -> list[str]:
-        return list(self.project.entry_points) if self.project else []
+    def forms(self) -> Sequence[Form]:
+        """The forms, in the order of the page."""
+        return (
+            *([self.answers.form] if self.answers else []),
+            *(part.form for part in self.values),
+            *(form for part in self.conversations for form in part.forms.forms),
+            self.modes,
+            self.outputs_form,
+            *self.options.forms,
+            self.target,
+        )
 
-    def entry_point(self, data: Any) -> str:
-        """The chosen entry point; the proposed one if ``data`` is None."""
-        return EntryPointForm(data, self.entry_points, self.proposed).chosen_entry_point
+    @property
+    def edits(self) -> Edits:
+        """The values that a person changed."""
+        state = self.edited_state
+        return Edits(
+            inputs=self.inputs.form.changes if self.inputs else {},
+            outputs=self.outputs_form.changes,
+            state=state or None,
+            again=self.target.units_again,
+            keep=self.target.units_kept,
+            replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
+            as_node=self.target.chosen_node,
+            answers=self.answers.form.answers if self.answers else {},
+        )
+
+    @property
+    def edited_state(self) -> dict[str, Any]:
+        """The value for each edited entry of the state: the new value, or the one for its reducer."""
+        typed = self.state.form.changes if self.state else {}
+        stored = {view.name: view.field.stored for view in self.state.fields} if self.state else {}
+        state = {
+            name: added_value(stored.get(name), value) if self.modes.adds(name) else value
+            for name, value in typed.items()
+        }
+        return state | {part.name: part.value for part in self.conversations if part.value is not None}
+
+    def id_of(self, part: str) -> str:
+        """The id of the field for a part that a link names (``editable_parts``); empty if it has none."""
+        group, _colon, name = part.partition(":")
+        fields = {"inputs": self.inputs, "state": self.state}.get(group)
+        found = {view.name: view.html_id for view in fields.fields} if fields else {}
+        if group == "outputs":
+            found = {view.unit: view.html_id for view in self.outputs}
+        if group == "state":
+            found |= {part.name: part.html_id for part in self.conversations}
+        for conversation in self.conversations if group == "messages" else ():
+            known = [one.form.message.position for one in conversation.messages if one.form.message]
+            ids = (message.html_id for message in conversation.messages)
+            found |= {f"{conversation.name}:{at}": one for at, one in zip(known, ids, strict=False)}
+        return found.get(name, "")
+
+    @property
+    def changed_ids(self) -> list[str]:
+        """The ids of the fields with an edit."""
+        values = [html_id for part in self.values for html_id in part.changed_ids]
+        values += [html_id for part in self.conversations for html_id in part.changed_ids]
+        return values + [output.html_id for output in self.outputs if output.changed]
+
+
+@dataclass(kw_only=True)
+class ForkPage(CheckpointPage[LaunchPreview, Job]):
+    """The page with the preview of its request."""
+
+    parts: ForkParts
+    # The id of the field at which the form opens, if a link named one.
+    opened_id: str = ""
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        return self.parts.forms
+
+    @property
+    def kind(self) -> Job.Kind:
+        return self.preview.request.kind
+
+    @property
+    def is_fork(self) -> bool:
+        return self.kind == Job.Kind.FORK
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it starts from the stored copy because the checkpoint was pruned."""
+        return self.checkpoint.state == Checkpoint.State.PRUNED
+
+    @property
+    def waits_for_preflight(self) -> bool:
+        others = self.preview.checks or self.refused or self.form_errors
+        return bool(self.findings and self.findings.is_under_way and not self.can_start and not others)
+
+    @property
+    def sent_answer(self) -> str:
+        """The answer that a resume sends, for its button; empty if it sends none or several."""
+        views = self.parts.answers.views if self.parts.answers and not self.is_fork else []
+        return views[0].given if len(views) == 1 and self.preview.request.edits.answers else ""
+
+    @property
+    def shares_its_branch(self) -> bool:
+        """Whether resuming gives this branch a second continuation."""
+        recorded = self.checkpoint.recorded_branch
+        return not self.is_fork and self.checkpoint.children.filter(recorded_branch=recorded).exists()
 
     @cached_property
-    def proposed(self) -> dict[str, str]:
-        """The proposed entry point, by field."""
-        return {"entry_point": matching_entry_point(self.contents, self.project)}
+    def all_others(self) -> list[Location]:
+        """The locations of other hosts on which it can be forked."""
+        return other_locations(self.checkpoint) if self.is_fork else []
 
-    def schema(self, entry_point: str) -> Schema:
-        """The schema of a run, from a stored preflight check with this entry point, if there is one."""
-        return schema_at(self.checkpoint, self.contents, self.project, entry_point)
+    @property
+    def others(self) -> list[Location]:
+        """The locations of other hosts that have a link."""
+        return self.all_others[:MAX_OTHERS]
 
-    def options(self, models: ModelsForm, data: Any, schema: Schema = NO_SCHEMA) -> OptionParts:
-        """The option parts of the page, in their initial state if ``data`` is None."""
-        contents = self.contents
-        kind = kind_of(engine_of(contents), contents.kind)
-        events = contents.checkpoint_events
-        part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
-        settings = run_settings_part(kind, schema, data)
-        return OptionParts(models, part, StartTimeForm(data), LimitsForm(data), settings, ToolsForm(data))
+    @property
+    def others_left_out(self) -> int:
+        return len(self.all_others) - len(self.others)
 
-    def request_values(
-        self, options: OptionParts, preflight: PreflightForm, submission: Submission
-    ) -> dict[str, Any]:
-        """The fields that every request from a checkpoint has."""
-        return {
-            "checkpoint": self.checkpoint,
-            "contents": self.contents,
-            "furthest": furthest(self.checkpoint),
-            "project": self.project,
-            "folder": self.folder,
-            **options.request_values,
-            "answers": preflight.answers,
-            "requested_by": submission.user,
-            "seen_plan": None if submission.data is None else submission.data.get("shown"),
-        }
+    @property
+    def accepts_code(self) -> bool:
+        return self.request.accepted.code == self.preview.other_host.code
+
+    def launch(self) -> Job:
+        return start(self.preview)
 
 
-def source_at(checkpoint: Checkpoint, on: Location | None = None) -> StartingPoint:
-    """The checkpoint with its contents and the project of its location, or that of ``on``."""
-    return StartingPoint(checkpoint, stored_contents(checkpoint), (on or checkpoint.location).project)
+def fork_page(
+    type_: type[ForkRequest],
+    checkpoint: Checkpoint,
+    submission: Submission,
+    retried: Job | None,
+    on: Location | None = None,
+) -> ForkPage:
+    """The page in its initial state, or with the submitted values. ``on`` is as in a ``ForkRequest``."""
+    source, data = source_at(checkpoint, on), submission.data
+    retry = _retry(type_, source, submission, retried) if retried else None
+    initial = retry.data if retry else _prefilled(type_, source, submission)
+    parts = ForkParts(type_, source, initial if data is None else data, submission)
+    preflight = PreflightForm(data)
+    request = type_(
+        **source.request_values(parts.options, preflight, submission),
+        entry_point=parts.target.chosen_entry_point,
+        branch=parts.target.branch_name if type_.kind == Job.Kind.FORK else checkpoint.recorded_branch,
+        edits=parts.edits,
+        into=parts.target.target,
+        on=on,
+        again_stale=parts.target.runs_stale_again,
+        uses_recorded_code=parts.target.uses_recorded_code,
+        accepted=preflight.accepted_by_person,
+        key=submission.key,
+    )
+    if not request.branch:
+        request = replace(request, branch=fork_branch(request))
+    preview = preview_launch(request)
+    if preview.needs_preflight and not parts.target.errors:
+        preview.add_findings(preflight_for(request, preflight))
+    opened = parts.id_of(submission.opened) if submission.opened else ""
+    return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
 
 
-def furthest(checkpoint: Checkpoint) -> Contents | None:
-    """The contents of the run's furthest checkpoint; None if it is this one."""
-    row = furthest_of([checkpoint]).get(checkpoint.pk)
-    return stored_contents(row) if row else None
+def _prefilled(
+    type_: type[ForkRequest], source: StartingPoint, submission: Submission
+) -> MultiValueDict[str, str] | None:
+    is_link = submission.data is None and (submission.call or submission.value)
+    if not is_link or type_.kind != Job.Kind.FORK:
+        return None
+    first = ForkParts(type_, source, None, submission)
+    return prefilled(source, submission, [part.form for part in first.values], first.outputs_form)
 
 
-def furthest_of(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
-    """The furthest checkpoint of each one's run by its key, if that is another one."""
-    rows = Checkpoint.objects.filter(run=OuterRef("pk"), size__lte=MAX_BYTES_FOR_COST)
-    rows = rows.exclude(state=Checkpoint.State.NO_COPY).order_by("-units_done", "-event_count")
-    runs = Run.objects.filter(pk__in=[checkpoint.run_id for checkpoint in checkpoints]).order_by()
-    pks = runs.annotate(furthest=Subquery(rows.values("pk")[:1])).values("furthest")
-    found = {row.run_id: row for row in Checkpoint.objects.filter(pk__in=pks).select_related("location")}
-    of_runs = ((checkpoint.pk, found.get(checkpoint.run_id)) for checkpoint in checkpoints)
-    return {pk: row for pk, row in of_runs if row is not None and row.pk != pk}
+def _retry(type_: type[ForkRequest], source: StartingPoint, submission: Submission, job: Job) -> Retry:
+    first, taken = ForkParts(type_, source, None, submission), source.checkpoint.location.taken_branches
+    values = [part.form for part in first.values]
+    if settings := first.options.settings:
+        values += [settings.configurable.form, settings.context.form]
+    conversations = {part.name for part in first.conversations}
+    return retry_of_fork(job, values, first.outputs_form, first.options.models, taken, conversations)
+
+
+def missing_entries(edited: Editable, schema: Schema) -> dict[str, StateEntry]:
+    """The entries of the schema that have no value and are not edited as a conversation."""
+    known = {*(edited.state or {}), *edited.opaque}
+    return {name: entry for name, entry in schema.entries.items() if name not in known}
+
+
+def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> ModesForm:
+    """A choice for each entry of the state that has a reducer, or may have one."""
+    reducers: dict[str, str | None] = {}
+    names = dict.fromkeys((*(edited.state or {}), *schema.entries))
+    for name in names if kind.adds_to_state else ():
+        entry = schema.entries.get(name)
+        if entry is None and isinstance((edited.state or {}).get(name), list):
+            # Not known from the code yet: most lists have a reducer.
+            reducers[name] = None
+        elif entry is not None and entry.reducer:
+            reducers[name] = entry.reducer
+    by_id = [name for name in edited.conversations if name in reducers and schema.merges_by_id(name)]
+    return ModesForm(data, reducers, by_id)

@@ -1,38 +1,174 @@
-"""The values with which a form opens: those of a job that is started again, or of what a link names."""
+"""What a form of a launch begins with: a checkpoint, what was sent, and the values of a job or of a link."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.db.models import OuterRef, Subquery
+from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, EditableMessage
+from viewer.engines.editable import MISSING, NO_SCHEMA, EditableMessage, Schema
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import NotReadable
 from viewer.launching.calls import model_choice_of
+from viewer.launching.edits import as_json, text_of
+from viewer.launching.edits import kind_of as value_kind_of
 from viewer.launching.options import RECORDED
-from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
-from viewer.launching.values import as_json, text_of
-from viewer.launching.values import kind_of as value_kind_of
-from viewer.models import Checkpoint, Job
+from viewer.launching.preflight import schema_at
+from viewer.launching.requests import edits_not_kept, edits_to_repeat, matching_entry_point, models_to_repeat
+from viewer.models import Checkpoint, Job, Location, Project, Run
 from viewer.presentation.replays import replayed_answer
-from viewer.records.bodies import readable_contents
-from viewer.records.lineage.branch_names import free_name
+from viewer.records.bodies import readable_contents, stored_contents
+from viewer.records.lineage.tree import free_name
 from viewer.records.permissions import can_run
 from viewer.validation import InvalidInput, whole_number
 from viewer.web.launch.conversations import conversations_in, message_fields
-from viewer.web.launch.edits import OutputsForm, ValuesForm, editable_parts, output_name
+from viewer.web.launch.edits import (
+    EntryPointForm,
+    OutputsForm,
+    PreflightForm,
+    ValuesForm,
+    editable_parts,
+    output_name,
+)
 from viewer.web.launch.options import (
     CACHE_WARMUP,
     EVENTS,
     MAX_CHECKPOINTS,
     TOOL_FIELD,
+    LimitsForm,
     ModelsForm,
+    OptionParts,
+    StartTimeForm,
+    ToolsForm,
+    checkpoints_form,
     limit_texts,
     name_of,
+    run_settings_part,
 )
-from viewer.web.launch.page import Retry, StartingPoint, Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submitted form and its user. ``data`` is None if the page is shown for the first time.
+
+    ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
+    which the form opens. ``call`` names the recorded model call whose answer is used, or ``answer`` another
+    one of a replay (JOB:NUMBER). ``value`` is a part of another checkpoint whose value is used (KEY:PART).
+    """
+
+    data: QueryDict | None
+    user: AbstractBaseUser | None
+    key: UUID
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    opened: str = ""
+    call: str = ""
+    answer: str = ""
+    value: str = ""
+
+    @property
+    def page_values(self) -> dict[str, Any]:
+        """The values that every page uses."""
+        return {"key": self.key, "is_sent": self.data is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A job that is started again. ``data`` are its fields, ``missing`` the edits that were not stored."""
+
+    job: Job
+    data: MultiValueDict[str, str]
+    missing: list[str]
+
+
+# Reading a larger checkpoint only for the cost would take too long.
+MAX_BYTES_FOR_COST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """The checkpoint from which something starts, and its project."""
+
+    checkpoint: Checkpoint
+    contents: Contents
+    project: Project | None
+
+    @property
+    def folder(self) -> Path | None:
+        return Path(self.project.folder) if self.project else None
+
+    @property
+    def entry_points(self) -> list[str]:
+        return list(self.project.entry_points) if self.project else []
+
+    def entry_point(self, data: Any) -> str:
+        """The chosen entry point; the proposed one if ``data`` is None."""
+        return EntryPointForm(data, self.entry_points, self.proposed).chosen_entry_point
+
+    @cached_property
+    def proposed(self) -> dict[str, str]:
+        """The proposed entry point, by field."""
+        return {"entry_point": matching_entry_point(self.contents, self.project)}
+
+    def schema(self, entry_point: str) -> Schema:
+        """The schema of a run, from a stored preflight check with this entry point, if there is one."""
+        return schema_at(self.checkpoint, self.contents, self.project, entry_point)
+
+    def options(self, models: ModelsForm, data: Any, schema: Schema = NO_SCHEMA) -> OptionParts:
+        """The option parts of the page, in their initial state if ``data`` is None."""
+        contents = self.contents
+        kind = kind_of(engine_of(contents), contents.kind)
+        events = contents.checkpoint_events
+        part = checkpoints_form(engine_of(contents), self.project, contents.kind, events, data)
+        settings = run_settings_part(kind, schema, data)
+        return OptionParts(models, part, StartTimeForm(data), LimitsForm(data), settings, ToolsForm(data))
+
+    def request_values(
+        self, options: OptionParts, preflight: PreflightForm, submission: Submission
+    ) -> dict[str, Any]:
+        """The fields that every request from a checkpoint has."""
+        return {
+            "checkpoint": self.checkpoint,
+            "contents": self.contents,
+            "furthest": furthest(self.checkpoint),
+            "project": self.project,
+            "folder": self.folder,
+            **options.request_values,
+            "answers": preflight.answers,
+            "requested_by": submission.user,
+            "seen_plan": None if submission.data is None else submission.data.get("shown"),
+        }
+
+
+def source_at(checkpoint: Checkpoint, on: Location | None = None) -> StartingPoint:
+    """The checkpoint with its contents and the project of its location, or that of ``on``."""
+    return StartingPoint(checkpoint, stored_contents(checkpoint), (on or checkpoint.location).project)
+
+
+def furthest(checkpoint: Checkpoint) -> Contents | None:
+    """The contents of the run's furthest checkpoint; None if it is this one."""
+    row = furthest_of([checkpoint]).get(checkpoint.pk)
+    return stored_contents(row) if row else None
+
+
+def furthest_of(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
+    """The furthest checkpoint of each one's run by its key, if that is another one."""
+    rows = Checkpoint.objects.filter(run=OuterRef("pk"), size__lte=MAX_BYTES_FOR_COST)
+    rows = rows.exclude(state=Checkpoint.State.NO_COPY).order_by("-units_done", "-event_count")
+    runs = Run.objects.filter(pk__in=[checkpoint.run_id for checkpoint in checkpoints]).order_by()
+    pks = runs.annotate(furthest=Subquery(rows.values("pk")[:1])).values("furthest")
+    found = {row.run_id: row for row in Checkpoint.objects.filter(pk__in=pks).select_related("location")}
+    of_runs = ((checkpoint.pk, found.get(checkpoint.run_id)) for checkpoint in checkpoints)
+    return {pk: row for pk, row in of_runs if row is not None and row.pk != pk}
+
+
+# The values with which a form opens: those of a job that is started again, or of what a link names.
 
 
 def retry_of_fork(

@@ -11,7 +11,8 @@ from viewer.launching.publish import NEW_THREAD, PublishPreview, preview_publish
 from viewer.launching.requests import LaunchOptions, PublishRequest
 from viewer.models import Checkpoint, Job
 from viewer.web.fields import ChoiceField, OptionField, valid_values
-from viewer.web.launch.page import LaunchPage, Submission
+from viewer.web.launch.page import LaunchPage
+from viewer.web.launch.prefilled import Submission
 
 
 class PublishForm(forms.Form):

@@ -11,37 +11,31 @@ from django.http import QueryDict
 from viewer.engines.editable import EditableMessage
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.formats import count_text
+from viewer.launching.edits import as_json, normal_line_ends
 from viewer.launching.options import PARAMETERS, REPLAY_MODELS, REPLAY_TOOLS, TIMES, Option
 from viewer.launching.replay import (
+    CallsReplayPreview,
+    CallsReplayRequest,
     ReplayPreview,
     call_messages,
     call_parameters,
     call_tools,
     edited_call_messages,
+    preview_calls_replay,
     preview_replay,
     replay,
-)
-from viewer.launching.replay_calls import (
-    CallsReplayPreview,
-    CallsReplayRequest,
-    preview_calls_replay,
     replay_calls,
 )
-from viewer.launching.requests import (
-    LaunchOptions,
-    ReplayRequest,
-    edits_not_kept,
-    edits_to_repeat,
-)
-from viewer.launching.values import as_json, normal_line_ends
+from viewer.launching.requests import LaunchOptions, ReplayRequest, edits_not_kept, edits_to_repeat
 from viewer.models import Job, Sweep
-from viewer.presentation.calls import CallView, call_views
+from viewer.presentation.replays import CallView, call_views
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.web.fields import OptionField, valid_values
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
 from viewer.web.launch.edits import first_error
 from viewer.web.launch.options import LimitsForm, StartTimeForm, limit_texts, score_field
-from viewer.web.launch.page import LaunchPage, Retry, StartingPoint, Submission
+from viewer.web.launch.page import LaunchPage
+from viewer.web.launch.prefilled import Retry, StartingPoint, Submission
 
 
 class StoredField(OptionField):

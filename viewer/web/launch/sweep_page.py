@@ -16,12 +16,11 @@ from viewer.engines import engine_of
 from viewer.engines.editable import NO_SCHEMA, EditableOutput, OpenQuestion, Schema
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.edits import output_text
+from viewer.launching.edits import ValueKind, output_text
 from viewer.launching.preview import unrestored
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import Dimension, SweepRequest, sweep_prefix
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.values import ValueKind
 from viewer.launching.variations import (
     MAX_VARIATIONS,
     answer_dimension,
@@ -51,7 +50,8 @@ from viewer.web.launch.options import (
     models_form,
     score_field,
 )
-from viewer.web.launch.page import CheckpointPage, FieldError, Submission, preflight_for, source_at
+from viewer.web.launch.page import CheckpointPage, FieldError, preflight_for
+from viewer.web.launch.prefilled import Submission, source_at
 
 # The form of a sweep: the values of each dimension.
 

@@ -11,22 +11,23 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable
-from viewer.launching.replay_calls import calls_of_branch, calls_of_collection
+from viewer.launching.replay import calls_of_branch, calls_of_collection
 from viewer.launching.requests import matching_entry_point
 from viewer.models import Checkpoint, Collection, Job, Right, Sweep
-from viewer.presentation.calls import (
+from viewer.presentation.jobs.pages import shown_job
+from viewer.presentation.replays import (
     CallView,
+    answers_of,
     call_named,
     call_views,
+    recorded_call,
     recorded_calls_of,
+    replays_of,
 )
-from viewer.presentation.jobs.pages import shown_job
-from viewer.presentation.replays import answers_of, recorded_call, replays_of
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.permissions import requires
-from viewer.web.launch.page import StartingPoint
-from viewer.web.launch.prefilled import editable_parts_of
+from viewer.web.launch.prefilled import StartingPoint, editable_parts_of
 from viewer.web.launch.replay_page import CallsReplayPage, ReplayPage, calls_replay_page, replay_page
 from viewer.web.login_links import number_in
 from viewer.web.views.launches import (

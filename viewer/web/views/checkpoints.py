@@ -22,8 +22,7 @@ from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Right, Run
 from viewer.presentation.history import history_of
 from viewer.presentation.listing import MAX_QUERY
-from viewer.presentation.run.branches import branch_colours, origin_of
-from viewer.presentation.run.rows import is_failure
+from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
 from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in

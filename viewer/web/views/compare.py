@@ -18,7 +18,14 @@ from viewer.engines.contents import Section
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.sweep import score as start_score
 from viewer.models import Job, Right, Sweep, uuid_of
-from viewer.presentation.comparison import ComparedRow, detail_of, row_in, table_of
+from viewer.presentation.comparison import (
+    COMPARISON_FORMATS,
+    ComparedRow,
+    comparison_file_name,
+    detail_of,
+    row_in,
+    table_of,
+)
 from viewer.presentation.comparison_sides import (
     Comparison,
     Side,
@@ -27,7 +34,6 @@ from viewer.presentation.comparison_sides import (
     compared,
     sides_by_score,
 )
-from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison_file_name
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.audit import Audited, opens

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.models import Checkpoint, Comment, Question, Right, Run
-from viewer.presentation.comparison_references import checkpoint_of, reference_in
+from viewer.presentation.comparison_sides import checkpoint_of, reference_in
 from viewer.records import discussion
 from viewer.records.audit import Audited, opens
 from viewer.records.discussion import (

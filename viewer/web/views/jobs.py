@@ -25,7 +25,7 @@ from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
 from viewer.presentation.reproduction import command_of, reproduction_of, script_of
-from viewer.presentation.run.head import jump_target
+from viewer.presentation.run.window import jump_target
 from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record

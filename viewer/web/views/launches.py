@@ -14,13 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host_requests import (
-    CodeDifference,
-    Prewarm,
-    ReadCodeDifference,
-    ReadInterpreter,
-    ask,
-)
+from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
 from viewer.launching.other_host import other_locations
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.refusals import Findings
@@ -40,7 +34,7 @@ from viewer.models import (
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
-from viewer.presentation.location_list import offered
+from viewer.presentation.locations import offered
 from viewer.presentation.replays import compared_calls, totals_of
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
@@ -58,10 +52,9 @@ from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
 from viewer.records.permissions import requires
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
-from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
-from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
-from viewer.web.launch.prefilled import editable_parts_of
+from viewer.web.launch.page import ForkPage, LaunchPage, Preview, Started, fork_page
+from viewer.web.launch.prefilled import Submission, editable_parts_of
 from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.sweep_page import SweepPage, sweep_page
 

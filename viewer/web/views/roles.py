@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.launching.edits import InvalidValue
 from viewer.launching.options import parse_limit
-from viewer.launching.values import InvalidValue
 from viewer.models import InvitationState, Level, Location, Right, Role, Team
 from viewer.presentation.jobs.status import team_usage
 from viewer.records.annotations import has_changed, mark_of

@@ -23,16 +23,16 @@ from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run import visible
 from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.graph import WantedGraph, graph_of
-from viewer.presentation.run.head import (
+from viewer.presentation.run.visible import Wanted
+from viewer.presentation.run.window import (
     copy_texts,
     fault_texts,
     jump_target,
     listing_texts,
     offered_jumps,
     run_head,
+    window_of,
 )
-from viewer.presentation.run.visible import Wanted
-from viewer.presentation.run.window import window_of
 from viewer.presentation.spans import (
     BranchSpans,
     TimelineView,

@@ -17,21 +17,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines
 from viewer.models import Location, Right, SavedSearch, SearchEntry, SearchFacet, uuid_of
-from viewer.presentation.location_list import MAX_OFFERED, offered
+from viewer.presentation.locations import MAX_OFFERED, offered
 from viewer.presentation.palette import commands_for
-from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.run.branches import trigger_label
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import requires
 from viewer.records.search import Results, SearchRefused, progress, search
-from viewer.records.search_filters import (
-    COMPLETED,
-    FAILED,
-    MAX_VALUE,
-    PRUNED,
-    WAITING,
-    Filters,
-    filters_from,
-)
+from viewer.records.search_filters import COMPLETED, FAILED, MAX_VALUE, PRUNED, WAITING, Filters, filters_from
 from viewer.validation import storable
 from viewer.web.login_links import number_in
 

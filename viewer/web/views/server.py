@@ -24,7 +24,7 @@ from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
 from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
-from viewer.presentation.location_list import locations_at_home
+from viewer.presentation.locations import locations_at_home
 from viewer.presentation.run_list import attention, run_list
 from viewer.presentation.trends import overview
 from viewer.records.annotations import mark_of

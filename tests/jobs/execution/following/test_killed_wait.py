@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status
 from tests.waiting import wait_until
-from viewer.data_folder.workers import worker_is_up
+from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
 from viewer.host.jobs.processes import tree_of

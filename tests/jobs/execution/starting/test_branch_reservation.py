@@ -12,6 +12,7 @@ from django.db import IntegrityError, connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
+from viewer.launching.refusals import LaunchRefused
 from viewer.launching.start import BranchTaken, start_job
 from viewer.launching.sweep import Planned, start_group
 from viewer.models import Checkpoint, Job, Project, Sweep
@@ -62,7 +63,7 @@ def test_a_sweep_and_a_fork_never_share_a_branch(checkpoint: Checkpoint) -> None
         ]
         try:
             start_group("tone", planned, uuid4())
-        except BranchTaken:
+        except LaunchRefused:
             return "taken"
         finally:
             connection.close()
@@ -82,7 +83,7 @@ def test_a_sweep_and_a_fork_never_share_a_branch(checkpoint: Checkpoint) -> None
 
 def test_the_branches_of_a_sweep_are_distinct(checkpoint: Checkpoint) -> None:
     planned = [Planned("a", "b", {}, [], checkpoint, checkpoint.location.project)] * 2
-    with pytest.raises(BranchTaken):
+    with pytest.raises(LaunchRefused, match="branch"):
         start_group("tone", planned, uuid4())
     assert not Job.objects.exists() and not Sweep.objects.exists()
 

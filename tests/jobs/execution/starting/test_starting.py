@@ -15,7 +15,7 @@ from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, marks, status
 from tests.waiting import wait_until
 from viewer.cli.running import run_here
-from viewer.data_folder.workers import worker_is_up
+from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .row_shapes import (
+from . import (
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
     MAX_ROWS,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from .row_shapes import (
+from . import (
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
     MAX_NAMING_BYTES,

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from viewer.engines.langgraph.decoding import Decoder
-from viewer.engines.langgraph.tables.row_shapes import CheckpointKey, Rows, ThreadRow
+from viewer.engines.langgraph.tables import CheckpointKey, Rows, ThreadRow
 from viewer.stores.protocol import ReadLimits
 
 Result = TypeVar("Result")

@@ -15,7 +15,7 @@ import msgspec
 
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.super_steps import Attempt, attempts_in
-from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS, Key, Rows
+from viewer.engines.langgraph.tables import MAX_ROWS, Key, Rows
 from viewer.engines.langgraph.threads import Tables
 from viewer.engines.langgraph.threads.rows import (
     FIRST_BRANCH,

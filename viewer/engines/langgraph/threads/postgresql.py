@@ -9,12 +9,11 @@ from typing import Any
 
 from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.super_steps import mapping
-from viewer.engines.langgraph.tables import postgresql
+from viewer.engines.langgraph.tables import MAX_METADATA_BYTES, CheckpointKey, Key, ThreadRow, postgresql
 from viewer.engines.langgraph.tables.postgresql import CHECKPOINTS, METADATA, PostgresqlRows
-from viewer.engines.langgraph.tables.row_shapes import MAX_METADATA_BYTES, CheckpointKey, Key, ThreadRow
 from viewer.engines.langgraph.threads import CHECKPOINT_COLUMNS, WRITE_COLUMNS, StoredCheckpoint
-from viewer.stores.errors import LocationUnreadable, Unavailable, Unreadable, too_large
 from viewer.stores.postgresql import PostgresqlDatabase
+from viewer.stores.protocol import LocationUnreadable, Unavailable, Unreadable, too_large
 
 _NEEDED = {
     "checkpoints": CHECKPOINT_COLUMNS,

@@ -16,7 +16,7 @@ import msgspec
 
 from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.identifiers import MAX_ID_LENGTH
-from viewer.engines.langgraph.tables.row_shapes import (
+from viewer.engines.langgraph.tables import (
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
     MAX_NAMING_BYTES,
@@ -34,8 +34,13 @@ from viewer.engines.langgraph.threads import Result, StoredCheckpoint
 from viewer.messages.catalog import CATALOG
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
 from viewer.stores.addresses import SaverAddress
-from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, Unavailable, too_large
-from viewer.stores.protocol import ReadLimits
+from viewer.stores.protocol import (
+    LocationLimitExceeded,
+    LocationUnreadable,
+    ReadLimits,
+    Unavailable,
+    too_large,
+)
 
 # The project's code is imported before the first answer.
 ANSWER_SECONDS = 30

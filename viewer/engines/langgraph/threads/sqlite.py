@@ -6,10 +6,10 @@ from typing import Literal
 import apsw
 
 from viewer.engines.langgraph.decoding import Decoder
-from viewer.engines.langgraph.tables.row_shapes import CheckpointKey
+from viewer.engines.langgraph.tables import CheckpointKey
 from viewer.engines.langgraph.tables.sqlite import SqliteRows
 from viewer.engines.langgraph.threads import CHECKPOINT_COLUMNS, WRITE_COLUMNS, Result, StoredCheckpoint
-from viewer.stores.errors import LocationUnreadable, Unavailable, too_large
+from viewer.stores.protocol import LocationUnreadable, Unavailable, too_large
 from viewer.stores.sqlite_file import row_error
 from viewer.stores.sqlite_store import SqliteFile
 

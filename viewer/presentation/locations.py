@@ -1,19 +1,26 @@
-"""Locations as pages list and offer them: a page of all, or those with the newest runs."""
+"""The list of locations, and what was deleted from one."""
 
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.formats import count_text
+from viewer.host_requests import Pruned
 from viewer.models import Location, Problem, Run
 from viewer.presentation.listing import Listing, Statuses, choices, filter_in
 
 LOCATIONS_A_PAGE = 50
 # Locations that the home page and choices show; the others are found by their path.
 MAX_OFFERED = 50
-STATUSES: Statuses = {"": _("All"), "unreadable": _("Cannot be read"), "problems": _("With problems")}
+STATUSES: Statuses = {
+    "": gettext_lazy("All"),
+    "unreadable": gettext_lazy("Cannot be read"),
+    "problems": gettext_lazy("With problems"),
+}
 
 
 def location_list(address: QueryDict) -> Listing[Location]:
@@ -67,3 +74,36 @@ def by_newest_run(locations: QuerySet[Location]) -> QuerySet[Location]:
 
 def _newest_keys(locations: QuerySet[Location]) -> QuerySet[Location, int]:
     return by_newest_run(locations).values_list("pk", flat=True)[:MAX_OFFERED]
+
+
+# What a deletion has deleted, in sentences for the page and the terminal.
+
+
+# Checkpoints that are named.
+MAX_NAMED = 3
+
+
+def deleted_texts(location: Location, done: Pruned) -> list[str]:
+    """Return a sentence that names the deleted checkpoints, the first ones at least, and one for copies."""
+    texts, count = [], len(done.deleted)
+    if done.deleted:
+        text = ngettext(
+            "Deleted %(count)s checkpoint of %(location)s: %(names)s.",
+            "Deleted %(count)s checkpoints of %(location)s: %(names)s.",
+            count,
+        )
+        names = ", ".join(done.deleted[:MAX_NAMED])
+        if count > MAX_NAMED:
+            names = _("%(ids)s and %(count)s more") % {
+                "ids": names,
+                "count": count_text(count - MAX_NAMED),
+            }
+        texts.append(text % {"count": count_text(count), "location": location.name, "names": names})
+    if done.copies:
+        text = ngettext(
+            "Deleted %(count)s stored copy of %(location)s.",
+            "Deleted %(count)s stored copies of %(location)s.",
+            done.copies,
+        )
+        texts.append(text % {"count": count_text(done.copies), "location": location.name})
+    return texts or [_("Nothing was deleted.")]
