@@ -15,7 +15,7 @@ from viewer.databases import parameters_in
 from viewer.validation import MAX_DAYS, InvalidInput, one_line_text, path, quoted, shortened, whole_number
 from viewer.validation import existing_file as file_at
 
-# The folder that ``up`` serves (viewer/data_folder/identity.py).
+# The folder that ``up`` serves (viewer/data_folder/permissions.py).
 SERVED = "FORKLINE_SERVED"
 # The umask with which the first process was started, for the processes that it starts.
 UMASK = "FORKLINE_UMASK"

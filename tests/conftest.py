@@ -214,17 +214,17 @@ def closed_data_folder() -> Iterator[None]:
 
     A live server may still respond to a request, and open the former folder, after its test has ended.
     """
-    from viewer.data_folder import identity
+    from viewer.data_folder import permissions
 
     def close(*, setting: str, **_options: object) -> None:
         if setting == "DATA_DIR":
-            identity.discard()
+            permissions.discard()
 
-    identity.discard()
+    permissions.discard()
     setting_changed.connect(close)
     yield
     setting_changed.disconnect(close)
-    identity.discard()
+    permissions.discard()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from django.views.defaults import server_error
 from django_htmx.http import HttpResponseClientRedirect
 
 from viewer.data_folder.failures import failure_text
-from viewer.data_folder.identity import problem_while_served, what_changed
+from viewer.data_folder.permissions import problem_while_served, what_changed
 from viewer.host_requests import HostRefusal
 from viewer.messages.translation import translate
 from viewer.models.annotations import chosen_language

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from django.db.backends.sqlite3 import base
 
-from viewer.data_folder import identity
+from viewer.data_folder import permissions
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -19,6 +19,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         SQLite alone would create an empty file.
         """
         path = str(conn_params["database"])
-        if identity.is_remembered() and Path(path).is_absolute():
+        if permissions.is_remembered() and Path(path).is_absolute():
             conn_params = {**conn_params, "database": f"file:{quote(os.fsencode(path))}?mode=rw", "uri": True}
         return super().get_new_connection(conn_params)

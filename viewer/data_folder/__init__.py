@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer import postgresql, sqlite_pragmas
-from viewer.data_folder import database_server, identity
+from viewer.data_folder import database_server, permissions
 from viewer.data_folder.backups import (
     APPLICATION_ID,
     Inspected,
@@ -51,7 +51,7 @@ def prepare_data_folder() -> None:
     Raises DataFolderFailure where what is there is not ours, was made by a later version or by one before
     0.1.0, or is not what the process that started this one serves.
     """
-    if changed := identity.what_changed():
+    if changed := permissions.what_changed():
         raise DataFolderFailure(changed)
     folder = Path(settings.DATA_DIR)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -65,10 +65,10 @@ def prepare_data_folder() -> None:
             else:
                 bring_up_to_date(folder)
     except BaseException:
-        if settings.DATA_DIR_CREATED and not identity.is_remembered():
+        if settings.DATA_DIR_CREATED and not permissions.is_remembered():
             remove_unfinished(folder)
         raise
-    identity.remember()
+    permissions.remember()
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from viewer.cli.output import json_parts, plain
 from viewer.cli.parsing import INVALID_USAGE, usage_error
 from viewer.data_folder.failures import failure_text
-from viewer.data_folder.identity import what_changed
+from viewer.data_folder.permissions import what_changed
 from viewer.messages.message import UserFacingError
 from viewer.messages.translation import translate
 from viewer.validation import brief, one_line

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from viewer.models import Checkpoint, Location
 from viewer.records.bodies import bodies_of
-from viewer.redaction.hidden_values import HiddenValue, hidden_values
+from viewer.redaction import HiddenValue, hidden_values
 
 # Checkpoints that one query, and one request to a host, reads.
 BATCH = 50

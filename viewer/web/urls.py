@@ -10,7 +10,6 @@ from viewer.web.views import (
     collections,
     compare,
     discussion,
-    exports,
     hidden_values,
     invitations,
     jobs,
@@ -63,7 +62,7 @@ run_urls = [
     # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
     path("runs/<uuid:uid>/timeline/", runs.timeline_of_run, name="run-timeline"),
     # ?format=<a name of ALL_FORMATS>
-    path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
+    path("runs/<uuid:uid>/export/", checkpoints.export_run, name="run-export"),
     # ?to=head, fork or failure, and ?branch=<name>
     path("runs/<uuid:uid>/jump/", runs.jump, name="run-jump"),
     # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.

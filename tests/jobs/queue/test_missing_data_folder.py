@@ -17,7 +17,7 @@ from checkpoint_site import environment
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.waiting import wait_until
-from viewer.data_folder import identity
+from viewer.data_folder import permissions
 from viewer.management.command import ForklineCommand
 
 
@@ -48,9 +48,9 @@ def test_a_worker_exits_with_the_reason(empty_data_folder: Path, tmp_path: Path,
 
 
 def test_a_missing_folder_is_not_created_again(tmp_path: Path) -> None:
-    assert environment.SERVED == identity.SERVED
+    assert environment.SERVED == permissions.SERVED
     folder = tmp_path / "data"
-    worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
+    worker = started_worker(folder, **{permissions.SERVED: f"{folder}|1:1|1:1"})
     _out, said = worker.communicate(timeout=60)
     assert worker.returncode == 1 and not folder.exists()
     assert (
@@ -63,7 +63,7 @@ def test_a_missing_folder_is_not_created_again(tmp_path: Path) -> None:
 def test_a_worker_does_not_continue_in_a_replaced_folder(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
+    worker = started_worker(folder, **{permissions.SERVED: f"{folder}|1:1|1:1"})
     _out, said = worker.communicate(timeout=60)
     assert worker.returncode == 1 and "The database in" in said and not (folder / "forkline.sqlite3").exists()
     assert not psutil.pid_exists(worker.pid) or worker.poll() is not None
@@ -71,7 +71,7 @@ def test_a_worker_does_not_continue_in_a_replaced_folder(tmp_path: Path) -> None
 
 class RemovesItsDataFolder(ForklineCommand):
     def handle(self, *args: Any, **options: Any) -> None:
-        identity.remember()
+        permissions.remember()
         folder = Path(django_settings.DATA_DIR)
         folder.rmdir()
         (folder / "prewarm").mkdir()

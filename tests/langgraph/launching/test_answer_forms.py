@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from viewer.engines.editable import OpenQuestion
-from viewer.engines.langgraph.answers import asked_question, suggested
+from viewer.engines.langgraph.plan import asked_question, suggested
 from viewer.models import Job, Location, Question
 from viewer.web.launch.answers import AnswersForm, AnswersPart
 

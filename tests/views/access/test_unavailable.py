@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from checkpoint_site.asgi import application
-from viewer.data_folder import identity
+from viewer.data_folder import permissions
 from viewer.models import Location
 from viewer.web.views import locations
 
@@ -18,8 +18,8 @@ from viewer.web.views import locations
 @pytest.fixture
 def replaced(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     """Replace the data folder by another one."""
-    database = identity.mark_of(Path(connection.settings_dict["NAME"]))
-    monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", database))
+    database = permissions.mark_of(Path(connection.settings_dict["NAME"]))
+    monkeypatch.setattr(permissions, "_opened", permissions.Opened("1:1", database))
 
 
 def test_pages_report_a_replaced_data_folder(runner: Client, replaced: None) -> None:
@@ -35,7 +35,7 @@ def test_pages_work_again_when_the_data_folder_is_back(
     runner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
+        patch.setattr(permissions, "_opened", permissions.Opened("1:1", "1:1"))
         assert runner.get(reverse("locations")).status_code == 503
     assert runner.get(reverse("locations")).status_code == 200
 
@@ -48,19 +48,19 @@ def test_pages_name_the_missing_folder_or_file(
     (tmp_path / "empty").mkdir()
     settings.DATA_DIR = tmp_path / folder
     monkeypatch.setitem(connection.settings_dict, "NAME", str(tmp_path / folder / "forkline.sqlite3"))
-    monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
-    assert text in identity.what_changed() and str(tmp_path / folder) in identity.what_changed()
-    monkeypatch.setattr(identity, "_opened", None)
-    assert identity.what_changed() == ""
-    assert "There is no database in" in identity.problem_while_served()
+    monkeypatch.setattr(permissions, "_opened", permissions.Opened("1:1", "1:1"))
+    assert text in permissions.what_changed() and str(tmp_path / folder) in permissions.what_changed()
+    monkeypatch.setattr(permissions, "_opened", None)
+    assert permissions.what_changed() == ""
+    assert "There is no database in" in permissions.problem_while_served()
 
 
 def test_programs_of_up_refuse_a_replaced_folder(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "_opened", None)
-    monkeypatch.setenv(identity.SERVED, f"{settings.DATA_DIR}|1:1|1:1")
-    assert "was replaced" in identity.what_changed()
-    monkeypatch.setenv(identity.SERVED, "/some/other/folder|1:1|1:1")
-    assert identity.what_changed() == ""
+    monkeypatch.setattr(permissions, "_opened", None)
+    monkeypatch.setenv(permissions.SERVED, f"{settings.DATA_DIR}|1:1|1:1")
+    assert "was replaced" in permissions.what_changed()
+    monkeypatch.setenv(permissions.SERVED, "/some/other/folder|1:1|1:1")
+    assert permissions.what_changed() == ""
 
 
 async def test_no_socket_opens(replaced: None) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from viewer.engines.entry_points import Runner
 from viewer.engines.langgraph import identifiers, labels, plan, project_source
-from viewer.engines.langgraph.answers import asked_question
 from viewer.engines.langgraph.comparable import (
     comparable,
     edited_inputs,
@@ -15,7 +14,7 @@ from viewer.engines.langgraph.comparable import (
 )
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.labels import KINDS
-from viewer.engines.langgraph.plan import schema
+from viewer.engines.langgraph.plan import asked_question, schema
 from viewer.engines.langgraph.recorded_calls import recorded_calls, recorded_tools, spans, tools_of_code
 from viewer.engines.langgraph.script import recorded_run, script
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context

@@ -6,10 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viewer.engines.contents import Section, Tab, part_id
-from viewer.engines.langgraph.channels import ChangedChannel, ChatMessage, message_of, messages_in
+from viewer.engines.langgraph.channels import (
+    ChangedChannel,
+    ChatMessage,
+    as_written,
+    message_of,
+    messages_in,
+    text_of_typed,
+)
 from viewer.engines.langgraph.contents import Contents, Interrupt, Task
 from viewer.engines.langgraph.super_steps import RETURN, is_opaque
-from viewer.engines.langgraph.typed_values import as_written, text_of_typed
 from viewer.messages.catalog import gettext_noop as _
 
 # The tabs of the checkpoint page that LangGraph adds.

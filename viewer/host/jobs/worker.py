@@ -14,8 +14,8 @@ from django.db import close_old_connections, connection
 
 from viewer.data_folder.changes import changes_of_data
 from viewer.data_folder.failures import DataFolderFailure, folder_fault
-from viewer.data_folder.identity import what_changed
 from viewer.data_folder.locks import serving
+from viewer.data_folder.permissions import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import ensure_finished, stopping

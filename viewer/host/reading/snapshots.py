@@ -19,8 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from viewer.messages.message import UserMessage
-from viewer.redaction import MARKER
-from viewer.redaction.hidden_values import value_at
+from viewer.redaction import MARKER, value_at
 from viewer.redaction.json_bytes import decoded, redacted_json, scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redacted_name
 from viewer.stores.protocol import (

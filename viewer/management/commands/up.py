@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from viewer.cli import supervision
 from viewer.cli.edits import LOCATION
 from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent, holder_of, is_taken
-from viewer.data_folder import identity, prepare_data_folder
+from viewer.data_folder import permissions, prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Location
 from viewer.stores.addresses import shown_path
@@ -55,7 +55,7 @@ class Command(ForklineCommand):
         refuse_unprotected_address()
         refuse_taken_port()
         prepare_data_folder()
-        identity.hand_on()
+        permissions.hand_on()
         location = opened(options["location"])
         # Under nohup it continues after its terminal was closed.
         hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN

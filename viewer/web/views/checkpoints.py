@@ -1,13 +1,16 @@
-"""The history of one output or value of the state, as a part of the checkpoint's page."""
+"""The pages of a checkpoint, the history of its values, and exports of runs."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.functional import Promise
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
@@ -15,17 +18,20 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE, Tab
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.host_requests import NotReadable
+from viewer.engines.reproduction import NotReproducible
+from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.launching.preflight import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Right, Run
+from viewer.presentation.export import ALL_FORMATS, file_name
 from viewer.presentation.history import history_of
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
 from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in
+from viewer.records.audit import Audited, opens
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.discussion import on_checkpoint
 from viewer.records.lineage.drawing import NoLayout
@@ -33,7 +39,6 @@ from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
 from viewer.web.launch.prefilled import editable_parts_of, is_runnable
 from viewer.web.login_links import number_in
-from viewer.web.views.exports import download
 from viewer.web.views.jobs import asked_context
 from viewer.web.views.launches import is_from_our_page
 
@@ -264,3 +269,32 @@ def event_page(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
         "shows_internal": shows_internal,
         "event_total": len(shown),
     }
+
+
+# A run as a file, and the response of every download.
+
+
+@requires(Right.VIEW)
+@require_GET
+def export_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return a run in a format as a download, which a browser never displays here."""
+    if (wanted := ALL_FORMATS.get(request.GET.get("format", "html"))) is None:
+        raise Http404
+    run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    opens(Audited.RUN, run.uid, request.GET.get("format", "html"))
+    if ask(ImportRun(run.pk)).is_news:
+        run.refresh_from_db()
+    try:
+        text = wanted.write(run)
+    except NotReproducible as error:
+        messages.error(request, translate(error))
+        return redirect(run)
+    return download(text, file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
+
+
+def download(data: str | bytes, name: str, media_type: str) -> HttpResponse:
+    """Return the response with this file, which a browser saves and never displays."""
+    response = HttpResponse(data, content_type=media_type)
+    response["Content-Disposition"] = content_disposition_header(True, name)
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -45,7 +45,7 @@ from viewer.records.collections import (
 )
 from viewer.records.permissions import requires
 from viewer.web.launch.bulk_page import selected
-from viewer.web.views.exports import download
+from viewer.web.views.checkpoints import download
 from viewer.web.views.shared import origin_of
 
 # Checkpoints that are added at once: as many as a page lists.

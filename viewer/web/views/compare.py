@@ -40,7 +40,7 @@ from viewer.records.audit import Audited, opens
 from viewer.records.discussion import about_comparison, address_of, on_comparison
 from viewer.records.permissions import requires
 from viewer.web.launch.prefilled import differing_messages, editable_parts_of
-from viewer.web.views.exports import download
+from viewer.web.views.checkpoints import download
 
 # Messages of a conversation that a side offers for a fork of another one.
 MAX_MESSAGE_LINKS = 50

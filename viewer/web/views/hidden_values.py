@@ -20,7 +20,7 @@ from viewer.records.bodies import body_of
 from viewer.records.bucket import BucketAway
 from viewer.records.keys import keys_in
 from viewer.records.permissions import requires
-from viewer.redaction.hidden_values import HiddenValue, hidden_values
+from viewer.redaction import HiddenValue, hidden_values
 
 # The values that one page lists, and the checkpoints that the page of a location reads.
 MAX_LISTED, MAX_READ = 500, 500

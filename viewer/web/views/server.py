@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST, require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from viewer.data_folder.identity import problem_while_served
+from viewer.data_folder.permissions import problem_while_served
 from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
 from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
