@@ -27,7 +27,7 @@ from quality.temporary_data_folder import temporary_data_folder
 
 ADDRESSES, FORGED, MESSAGES, WORKERS = 3000, 300, 20, 8
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-# Longer than a delivery may take (viewer/host/notifying/webhooks.py), on a busy machine.
+# Longer than a delivery may take (viewer/host/notifying.py), on a busy machine.
 SECONDS = 12
 PRIVATE = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"),
@@ -102,7 +102,7 @@ def without_network(names: dict[str, list[str]]) -> Iterator[list[Any]]:
 
 def attack_addresses(chance: random.Random, counts: Counter[str], tries: int) -> list[str]:
     """Deliver to private addresses, to names of them, and to public ones. Return what was wrong."""
-    from viewer.host.notifying.webhooks import NotDelivered
+    from viewer.host.notifying import NotDelivered
 
     wrong = list[str]()
     for _ in range(tries):
@@ -126,9 +126,9 @@ def attack_addresses(chance: random.Random, counts: Counter[str], tries: int) ->
 
 
 def deliver(url: str, message: str = "msg_1_1", event: str = "job.ended", secret: str = SECRET) -> None:
-    from viewer.host.notifying import webhooks
+    from viewer.host import notifying
 
-    webhooks.deliver(url, secret, message, event, "https://forkline.example/jobs/1/")
+    notifying.deliver(url, secret, message, event, "https://forkline.example/jobs/1/")
 
 
 # Hostile receivers.
@@ -262,7 +262,7 @@ def receiving() -> Iterator[Receiver]:
 
 def attack_receivers(counts: Counter[str]) -> list[str]:
     """Deliver to each kind of receiver, all at the same time. Return what was wrong."""
-    from viewer.host.notifying.webhooks import NotDelivered
+    from viewer.host.notifying import NotDelivered
 
     cases = [
         (kind, is_accepted, act, "http") for kind, (is_accepted, acts) in RECEIVERS.items() for act in acts
@@ -366,7 +366,7 @@ def changed_delivery(
 
 def attack_messages(counts: Counter[str], folder: Path, count: int) -> list[str]:
     """Send messages by many workers at once, of which some are about what may no longer be seen."""
-    from viewer.host.notifying.sending import send_some
+    from viewer.host.notifying import send_some
     from viewer.models import Notification
     from viewer.records.notifications import collect
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quality.fuzz.webhooks import attack_addresses, attack_messages, attack_receivers, attack_signatures
-from viewer.host.notifying import webhooks
+from viewer.host import notifying
 
 
 def test_no_private_address_is_reached_and_no_forged_delivery_accepted() -> None:
@@ -18,7 +18,7 @@ def test_no_private_address_is_reached_and_no_forged_delivery_accepted() -> None
 
 
 def test_deliveries_to_hostile_receivers_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_SECONDS", 1)
+    monkeypatch.setattr(notifying, "MAX_SECONDS", 1)
     assert attack_receivers(Counter()) == []
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.notifications.conftest import Hook
 from tests.views.forking import CREW, create_location, stored
-from viewer.host.notifying.sending import send_some
+from viewer.host.notifying import send_some
 from viewer.models import (
     Checkpoint,
     Comment,

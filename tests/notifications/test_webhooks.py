@@ -9,8 +9,8 @@ from django.conf import LazySettings
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.notifications.conftest import Hook
-from viewer.host.notifying import webhooks
-from viewer.host.notifying.webhooks import NotDelivered, deliver, is_public
+from viewer.host import notifying
+from viewer.host.notifying import NotDelivered, deliver, is_public
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -122,7 +122,7 @@ def test_redirects_are_not_followed(hook: Hook) -> None:
 
 @pytest.mark.usefixtures("private")
 def test_a_slow_server_is_given_up_in_time(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_SECONDS", 0.3)
+    monkeypatch.setattr(notifying, "MAX_SECONDS", 0.3)
     hook.is_slow = True
     with pytest.raises(NotDelivered, match="no answer"):
         send(hook.url)

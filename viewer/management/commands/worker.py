@@ -17,7 +17,7 @@ from viewer.host.jobs.worker import work
 from viewer.host.locations.copying import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
-from viewer.host.notifying.sending import notifying
+from viewer.host.notifying import notifying
 from viewer.host.registration import heartbeats, register
 from viewer.management.command import ForklineCommand
 from viewer.models import Host
