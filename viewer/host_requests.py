@@ -634,6 +634,22 @@ class CheckImports(Request[UserMessage | None], frozen=True):
     entry_points: list[str]
 
 
+class KeepableKey(msgspec.Struct, frozen=True):
+    """A variable of an environment file whose key can stay with Forkline, and the address of that key."""
+
+    variable: str
+    address: str
+
+
+class ListKeepableKeys(Request[list[KeepableKey]], frozen=True):
+    """Return the keys of a project's environment file that can stay with Forkline, but not their values.
+
+    None if the file cannot be read.
+    """
+
+    project: int
+
+
 class HideProjectSecrets(Request[None], frozen=True):
     """Redact the values of a project's environment file in what is stored already."""
 

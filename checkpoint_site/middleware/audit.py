@@ -91,6 +91,7 @@ ACTS = {
     "prune": (Action.PRUNED, Audited.LOCATION),
     "project": (Action.CHANGED, Audited.PROJECT),
     "project-limits": (Action.CHANGED, Audited.PROJECT),
+    "project-keys": (Action.CHANGED, Audited.PROJECT),
     "new-run": (Action.STARTED, Audited.JOB),
     "fork": (Action.STARTED, Audited.JOB),
     "resume": (Action.STARTED, Audited.JOB),

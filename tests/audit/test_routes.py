@@ -268,6 +268,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "prune": _prune,
     "project": _project,
     "project-limits": _simple("project-limits", "location", tokens="9"),
+    "project-keys": _simple("project-keys", "location"),
     "new-run": _new_run,
     "fork": lambda checkpoint, client, **_more: (
         reverse("fork", args=[checkpoint.pk]),

@@ -129,7 +129,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             ["--revoke", "999"],
             [],
         ],
-        "keys": [[str(store)], [f"{store}\n{FORGED}"]],
+        "keys": [[str(store)], [f"{store}\n{FORGED}"], [str(store), "--keep", f"x\n{FORGED}"]],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],
         "note": [[target, "--name", f"name\n{FORGED}"], [f"{target}\n{FORGED}"]],

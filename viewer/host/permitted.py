@@ -104,6 +104,7 @@ PERMISSIONS: dict[type[asked.Request[Any]], Right] = {
     asked.CheckWriteTarget: Right.RUN,
     asked.OpenWriteTarget: Right.RUN,
     asked.CheckImports: Right.RUN,
+    asked.ListKeepableKeys: Right.PROJECTS,
     asked.HideProjectSecrets: Right.RUN,
     asked.Redact: Right.VIEW,
     asked.ReadSizes: Right.VIEW,

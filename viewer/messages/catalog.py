@@ -103,6 +103,18 @@ CATALOG: dict[str, str] = {
         "holds checkpoints or Forkline's data. Nothing is imported from there."
     ),
     "score.no_answer": _("The call has no whole answer, so nothing was scored."),
+    "keys.bad_address": _(
+        "The key %(variable)s stays with Forkline, and may only go to one https address, but the environment "
+        "file has: %(address)s."
+    ),
+    "keys.other_address": _(
+        "The key %(variable)s stays with Forkline, and may only go to %(address)s, but the environment file "
+        "has the address %(found)s. Change the file, or save the keys on the project's page again."
+    ),
+    "keys.unusable": _(
+        "The key %(variable)s stays with Forkline, but the environment file has no such key, or one that is "
+        "too short or has blanks. Add it there, or change which keys stay on the project's page."
+    ),
     "job.stored_copy_missing": _(
         "The stored copy of this checkpoint no longer exists: its location was removed."
     ),

@@ -335,6 +335,8 @@ class Job(Metered):
     process_id = models.PositiveIntegerField(null=True, blank=True)
     # The project's code when it started; None if it could not be read, or if none of it runs.
     code = models.ForeignKey(RecordedCode, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    # The keys that its run did not get (viewer/host/jobs/kept_keys.py), each with the address of its use.
+    kept_keys = models.JSONField(default=dict, blank=True, db_default={})
     result = models.TextField(blank=True)
     # Why it failed, or why checkpoints of a succeeded run could not be written.
     error = UserMessageField(null=True, blank=True)
@@ -470,6 +472,11 @@ class Job(Metered):
         """Record the id of its runner's process."""
         Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
         self.process_id = process_id
+
+    def record_kept_keys(self, kept: Mapping[str, str]) -> None:
+        """Record the keys that its run did not get, each with its address."""
+        Job.objects.filter(pk=self.pk).update(kept_keys=dict(kept))
+        self.kept_keys = dict(kept)
 
     def record_code(self, code: RecordedCode) -> None:
         """Record the project's code as it is at the start."""

@@ -60,6 +60,9 @@ class Project(models.Model):
     limits = models.JSONField(default=dict, blank=True)
     # What happens when its runs call a tool (viewer/engines/recorded_calls.py), by the tool's name.
     tool_choices = models.JSONField(default=dict, blank=True, db_default={})
+    # The variables of its environment file whose keys no run gets (viewer/host/jobs/kept_keys.py), each with
+    # the only address to which its key goes.
+    kept_keys = models.JSONField(default=dict, blank=True, db_default={})
     # A keyed digest of the secrets that are redacted in its jobs (viewer/host/jobs/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
@@ -112,6 +115,11 @@ class Project(models.Model):
         """Set and save the daily limits. The project stays confirmed."""
         self.limits = limits
         self.save(update_fields=["limits"])
+
+    def change_kept_keys(self, kept: Mapping[str, str]) -> None:
+        """Set and save the keys that no run gets, each with its address. The project stays confirmed."""
+        self.kept_keys = dict(kept)
+        self.save(update_fields=["kept_keys"])
 
     def confirm(self, user: Any) -> None:
         """Record that a person has permitted running code of this project."""

@@ -48,6 +48,7 @@ location_urls = [
     path("locations/<uuid:uid>/keys/", hidden_values.location_keys, name="location-keys"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
+    path("locations/<uuid:uid>/project/keys/", projects.keep_keys, name="project-keys"),
     # ?entry_point=<module:name>&again=<run> fills in the form.
     path("locations/<uuid:uid>/run/", launches.new_run, name="new-run"),
     path("locations/<uuid:uid>/run/plan/", launches.plan_new_run, name="new-run-plan"),

@@ -48,6 +48,7 @@ KEPT = {
     "Host": SETTINGS,
     "HostRequest": "deleted when its reply was read",
     "IdempotencyKey": "a program's own text, and a digest",
+    "Job.kept_keys": "names of variables, and addresses without passwords",
     "Location": SETTINGS,
     "Notification": "names of rows, addresses of pages, and codes of ours",
     "NotificationTarget": SETTINGS,

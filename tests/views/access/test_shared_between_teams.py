@@ -67,6 +67,7 @@ def test_an_admin_of_one_location_cannot_change_a_project_of_several(own: Locati
     changes: dict[str, dict[str, Any]] = {
         "project": form_of(project, interpreter=python),
         "project-limits": {"day_tokens": "5"},
+        "project-keys": {},
         "location-pool": {"pool": ""},
     }
     for name, form in changes.items():

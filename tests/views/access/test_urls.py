@@ -100,6 +100,7 @@ SENT = {
         "location-remove",
         "location-replaced",
         "project-limits",
+        "project-keys",
         "checkpoint-graph",
         "fork-next",
         "fork-plan",

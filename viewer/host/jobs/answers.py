@@ -11,6 +11,7 @@ from viewer.host.answers import _answer, _location
 from viewer.host.jobs import checkout, code, preflight, prewarm, questions, retention, savers, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.kept_keys import keepable_keys
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
@@ -40,6 +41,11 @@ def _(request: asked.CheckImports) -> UserMessage | None:
             entry_points=request.entry_points,
         )
     )
+
+
+@_answer.register
+def _(request: asked.ListKeepableKeys) -> list[asked.KeepableKey]:
+    return keepable_keys(Project.objects.get(pk=request.project))
 
 
 @_answer.register

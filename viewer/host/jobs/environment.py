@@ -12,6 +12,7 @@ from django.conf import settings
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
+from viewer.host.jobs.kept_keys import without_keys
 from viewer.host.locations.sources import server_variables
 from viewer.host.permitted import refuse_project
 from viewer.host.projects import read_values
@@ -307,9 +308,10 @@ def runner_environment(
 ) -> dict[str, str]:
     """The complete environment of a runner. ``name`` is the id of its job, which marks all its processes.
 
-    A preflight check gets placeholders for the values of the environment file, and no proxy with a password.
+    It has no key that stays with Forkline. A preflight check gets placeholders for the values of the
+    environment file, and no proxy with a password.
     """
-    values, ours = file_values(project), inherited_variables(project)
+    values, ours = without_keys(file_values(project), project), inherited_variables(project)
     if is_preflight:
         file = project.environment_file or "-"
         # A commit may have an environment file as well.

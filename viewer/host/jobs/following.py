@@ -16,6 +16,7 @@ from viewer.host.jobs.ending import finish, import_and_log
 from viewer.host.jobs.events import Redactor, batches, clean_up, redactor_of, rows_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.followed_job import POLL_SECONDS, FollowedJob, followed_rows, pace
+from viewer.host.jobs.kept_keys import restart_proxy
 from viewer.host.jobs.processes import Cancellation, LostRunner, RunnerProcess
 from viewer.host.jobs.questions import deliver_missing, ingest
 from viewer.host.jobs.redact_again import redact_jobs_again
@@ -193,6 +194,8 @@ def poll(state: FollowedJob) -> None:
     rows = followed_rows.cancellations_of(state.job.pk)
     state.is_deleted = not rows
     state.storage.shorten_log()
+    if state.job.kept_keys:
+        restart_proxy(state.storage.name)
     if state.open_questions:
         deliver_missing(state.job, state.open_questions)
     is_running = not (state.is_deleted or state.is_gone or state.last_event)

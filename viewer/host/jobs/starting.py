@@ -28,6 +28,7 @@ from viewer.host.jobs.environment import (
 )
 from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.kept_keys import keep_keys
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
 from viewer.host.jobs.savers import copy_from_saver, is_in_saver, sends_store, source_in, store_of_other_host
@@ -208,6 +209,8 @@ def _started_runner(job: Job) -> RunnerProcess:
         checkout=checkout,
     )
     job.record_process(runner.pid)
+    if project.kept_keys:
+        job.record_kept_keys(project.kept_keys)
     return runner
 
 
@@ -330,6 +333,8 @@ def start_runner(
         raise JobRefused("job.already_running")
     log = storage.open_log()
     try:
+        if not is_preflight:
+            environment |= keep_keys(storage, project, environment)
         command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
         if checkout:
             return _started(command, str(checkout.of(project.folder)), environment, log, lock)

@@ -1,5 +1,7 @@
 """The page on which the project of a location is proposed, changed and confirmed."""
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -25,6 +27,7 @@ from viewer.host_requests import (
     HideProjectSecrets,
     HostRefusal,
     InterpreterFacts,
+    ListKeepableKeys,
     ProposedProject,
     ProposeProject,
     ReadInterpreter,
@@ -155,6 +158,57 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
 
 
+@requires(Right.PROJECTS)
+@require_POST
+def keep_keys(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Choose which keys of the location's project stay with Forkline, with the addresses that were shown."""
+    location = _location(uid)
+    project = location.project
+    if project is None:
+        raise Http404
+    require_project(project)
+    shown = {key.value: key for key in keys_of(project)}
+    chosen = request.POST.getlist("keys")
+    if shown.keys() >= set(chosen):
+        kept = {shown[value].variable: shown[value].address for value in chosen}
+        with transaction.atomic():
+            project.change_kept_keys(kept)
+            record(Action.CHANGED, Audited.PROJECT, project.pk, "keys: " + ", ".join(sorted(kept)))
+        messages.success(request, _("Keys saved."))
+    else:
+        messages.error(request, _("The address of a key has changed meanwhile. Check the keys again."))
+    back = urlencode({"next": _safe_next(request)})
+    return redirect(f"{reverse('project', args=[location.uid])}?{back}#keys")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKey:
+    """A key that can stay with Forkline, or does."""
+
+    variable: str
+    address: str
+    is_kept: bool
+
+    @property
+    def value(self) -> str:
+        """What the form sends: the address as well, so that none is saved that was not shown."""
+        return f"{self.variable} {self.address}"
+
+
+def keys_of(project: Project) -> list[ShownKey]:
+    """The keys of the project's environment file, and those that are no longer in it but stay."""
+    found = dict(project.kept_keys)
+    # Another host may be away, or must not open the file.
+    with suppress(HostRefusal):
+        found |= {key.variable: key.address for key in ask(ListKeepableKeys(project.pk))}
+    return [ShownKey(name, found[name], project.kept_keys.get(name) == found[name]) for name in sorted(found)]
+
+
+def _may_change(project: Project | None) -> bool:
+    """Whether the person may change the project, which another team may use."""
+    return project is not None and Project.objects.filter(pk=project.pk).exists()
+
+
 def _location(uid: UUID) -> Location:
     """The location. Raises Http404."""
     return get_object_or_404(Location.objects.select_related("project"), uid=uid)
@@ -189,6 +243,7 @@ def _page(
         "back": _back(request, location),
         "next": _safe_next(request),
         "seen": mark_of(*known.code) if known else "",
+        "keys": keys_of(location.project) if location.project and _may_change(location.project) else None,
         "day": limits_of_project(location.project, sent_limits) if location.project else None,
     }
     is_wrong = form.errors or sent_limits is not None

@@ -1,0 +1,316 @@
+"""Keys that stay with Forkline: a run gets placeholders, and the key proxy puts the keys into its requests.
+
+A project names variables of its environment file, each with the address to which its key may go
+(``Project.kept_keys``). For each job, a record in the data folder says which placeholders belong to which
+variable and address. It has neither a key nor a placeholder. The proxy (``key_proxy``) is a process of its
+own, because runs outlive the worker: it ends when no job needs it, and whoever follows a job starts it again
+at the same port.
+"""
+
+import hashlib
+import ipaddress
+import json
+import logging
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+
+from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.files import JobStorage, make_private_folder, write_private_file
+from viewer.host.permitted import refuse_project
+from viewer.host.projects import read_values
+from viewer.host_requests import JobRefused, KeepableKey
+from viewer.models import Project
+from viewer.redaction.names import secrecy_of
+
+# The addresses of keys: those of known vendors, or those that the environment file has.
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """The address of a vendor's interface, and the variables in which its clients look for another one."""
+
+    address: str
+    variables: tuple[str, ...]
+
+
+# By the beginning of their variables. Each was tried with the clients of both engines (tests/keys).
+VENDORS = {
+    "OPENAI": Vendor("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+    "ANTHROPIC": Vendor(
+        "https://api.anthropic.com", ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_API_URL")
+    ),
+    "OPENROUTER": Vendor("https://openrouter.ai/api/v1", ("OPENROUTER_BASE_URL", "OPENROUTER_API_BASE")),
+    "DEEPSEEK": Vendor("https://api.deepseek.com/v1", ("DEEPSEEK_BASE_URL", "DEEPSEEK_API_BASE")),
+}
+KEY_ENDINGS = re.compile(r"([A-Z][A-Z0-9_]{0,60}?)_(?:API_KEY|API_TOKEN|AUTH_TOKEN|ACCESS_TOKEN|KEY|TOKEN)")
+ADDRESS_ENDINGS = ("BASE_URL", "API_BASE", "API_URL", "ENDPOINT", "URL")
+# A shorter value could be a part of any text.
+MIN_KEY = 8
+KEY = re.compile(r"[!-~]{8,4096}")
+
+
+def stem_of(variable: str) -> str:
+    """The beginning that the variables of one vendor share, such as ``OPENAI``; empty for another name."""
+    found = KEY_ENDINGS.fullmatch(variable)
+    return found[1] if found else ""
+
+
+def address_variables(stem: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that clients follow: those of the vendor, else those that the environment file sets."""
+    if vendor := VENDORS.get(stem):
+        return vendor.variables
+    return tuple(name for ending in ADDRESS_ENDINGS if values.get(name := f"{stem}_{ending}"))
+
+
+def address_of(variable: str, values: Mapping[str, str]) -> str:
+    """The address to which the clients send this key; empty if that is not known.
+
+    Raises ValueError if the environment file has several, or one to which no key may go.
+    """
+    stem = stem_of(variable)
+    given = {checked_address(values[name]) for name in address_variables(stem, values) if values.get(name)}
+    if len(given) > 1:
+        raise ValueError(" ".join(sorted(given)))
+    return given.pop() if given else VENDORS[stem].address if stem in VENDORS else ""
+
+
+def checked_address(text: str) -> str:
+    """The address without a slash at its end. Raises ValueError if no key may go there.
+
+    It is https, or http on this machine, and has neither a password, a query nor ``..``.
+    """
+    parts = urlsplit(text)
+    host = parts.hostname or ""
+    is_plain = parts.scheme == "http" and _is_loopback(host)
+    is_strange = parts.username is not None or parts.query or parts.fragment or ".." in unquote(parts.path)
+    # Reading the port raises ValueError for an invalid one.
+    if not host or parts.port == 0 or is_strange or not re.fullmatch(r"[!-\[\]-~]+", text):
+        raise ValueError(text)
+    if parts.scheme != "https" and not is_plain:
+        raise ValueError(text)
+    return text.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def keepable_keys(project: Project) -> list[KeepableKey]:
+    """The keys of the environment file that can stay with Forkline, without their values.
+
+    None if the file cannot be read. Raises JobRefused if this machine must not open it.
+    """
+    refuse_project(project)
+    try:
+        values = read_values(project.environment_file)
+    except (OSError, ValueError):
+        return []
+    found = []
+    for name, value in sorted(values.items()):
+        if stem_of(name) and secrecy_of(name) and KEY.fullmatch(value):
+            with suppress(ValueError):
+                if address := address_of(name, values):
+                    found.append(KeepableKey(name, address))
+    return found
+
+
+# What a run gets instead of its keys.
+
+
+# In processes of the project that are no run, such as the one that reads its checkpoint saver.
+NO_KEY = "sk-forkline-this-process-gets-no-key"
+# Other values of the file may contain a key.
+PREFIX = re.compile(r"sk-(?:[a-z]{2,8}-)*")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+LOOPBACK = "127.0.0.1"
+
+
+def without_keys(values: Mapping[str, str], project: Project) -> dict[str, str]:
+    """The values of the environment file without the keys that stay with Forkline."""
+    keys = {values[name]: NO_KEY for name in project.kept_keys if values.get(name)}
+    return {
+        name: NO_KEY if name in project.kept_keys else _replaced(value, keys)
+        for name, value in values.items()
+    }
+
+
+def _replaced(value: str, by_key: Mapping[str, str]) -> str:
+    for key in sorted(by_key, key=len, reverse=True):
+        if value == key or len(key) >= MIN_KEY:
+            value = value.replace(key, by_key[key])
+    return value
+
+
+def placeholder_for(key: str) -> str:
+    """A random text that clients accept as a key, and that redaction always finds."""
+    found = PREFIX.match(key)
+    return f"{found[0] if found else 'sk-'}forkline-{secrets.token_hex(24)}"
+
+
+def keep_keys(storage: JobStorage, project: Project, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that replace the keys of a job and lead to the proxy; none if the project keeps no keys.
+
+    Stores the job's record and starts the proxy. The caller holds the runner's lock, without which a record
+    does not count. Raises JobRefused, OSError.
+    """
+    if not project.kept_keys:
+        return {}
+    values = read_values(project.environment_file)
+    routes: dict[str, dict[str, Any]] = {}
+    placeholders: dict[str, str] = {}
+    for variable, address in sorted(project.kept_keys.items()):
+        key = values.get(variable, "")
+        refuse_other_address(variable, address, values)
+        if not KEY.fullmatch(key):
+            raise JobRefused("keys.unusable", variable=variable)
+        placeholders[key] = placeholders.get(key) or placeholder_for(key)
+        route = routes.setdefault(stem_of(variable).lower(), {"address": address, "keys": {}})
+        route["keys"][variable] = digest_of(placeholders[key])
+    status = Path(project.environment_file).stat()
+    record = {
+        "environment_file": project.environment_file,
+        "identity": [status.st_dev, status.st_ino],
+        "lock": storage.runner_lock,
+        "routes": routes,
+    }
+    make_private_folder(folder())
+    write_private_file(record_file(storage.name), json.dumps(record).encode())
+    port = ensure_proxy()
+    variables = {
+        name: given for name, value in values.items() if (given := _replaced(value, placeholders)) != value
+    }
+    for name in routes:
+        url = f"http://{LOOPBACK}:{port}/{storage.name}/{name}"
+        variables |= dict.fromkeys(address_variables(name.upper(), values), url)
+    if any(environment.get(name) for name in PROXIES):
+        # Clients would ask the network's proxy for this machine.
+        known = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
+        variables |= dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(filter(None, [known, LOOPBACK])))
+    return variables
+
+
+def refuse_other_address(variable: str, address: str, values: Mapping[str, str]) -> None:
+    """Raise JobRefused unless the environment file and the project's row have the same address for a key.
+
+    Who can write only one of them cannot send the key elsewhere.
+    """
+    try:
+        found = address_of(variable, values)
+    except ValueError as error:
+        raise JobRefused("keys.bad_address", variable=variable, address=str(error)) from None
+    if not found or found != address:
+        raise JobRefused("keys.other_address", variable=variable, address=address, found=found or "-")
+
+
+def digest_of(placeholder: str) -> str:
+    """What a record has of a placeholder."""
+    return hashlib.sha256(placeholder.encode()).hexdigest()
+
+
+def addresses_kept_for(storage: JobStorage) -> dict[str, str]:
+    """By variable, the address to which each key of a started job may go."""
+    try:
+        routes = json.loads(record_file(storage.name).read_bytes())["routes"].values()
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {variable: route["address"] for route in routes for variable in route["keys"]}
+
+
+# The proxy's process. Its port, its lock and the records of jobs are in one folder.
+
+
+# After a start that failed.
+SECONDS_BETWEEN_STARTS = 2.0
+ROOT = Path(__file__).resolve().parents[3]
+# What the proxy inherits: how the network is reached, and which certificates are trusted.
+INHERITED = (
+    *PROXIES,
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "PATH",
+    "LANG",
+    "LD_LIBRARY_PATH",
+)
+logger = logging.getLogger(__name__)
+
+
+def folder() -> Path:
+    """The folder of the proxy, readable by the owner only."""
+    return Path(settings.DATA_DIR) / "key_proxy"
+
+
+def record_file(job: str) -> Path:
+    """The record of a job."""
+    return folder() / f"{job}.json"
+
+
+def live_records() -> Iterator[Path]:
+    """The records of jobs whose runner, or a process that it started, is alive."""
+    for path in folder().glob("*.json"):
+        with suppress(OSError, ValueError, KeyError):
+            if FileLock(Path(json.loads(path.read_bytes())["lock"])).is_held():
+                yield path
+
+
+def ensure_proxy() -> int:
+    """Start the proxy if it is not running. Return its port. Raises OSError.
+
+    It listens before it has started, so no request is refused. A new one listens where the last one did, if
+    jobs have that address.
+    """
+    with FileLock(folder() / "start.lock").held(wait=True):
+        port_file, lock = folder() / "port", FileLock(folder() / "proxy.lock").acquire()
+        known = int(port_file.read_text()) if port_file.exists() else 0
+        if lock is None:
+            return known
+        has_jobs = next(live_records(), None) is not None
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((LOOPBACK, known if has_jobs else 0))
+            except OSError:
+                logger.warning("another program listens on port %d of the key proxy", known)
+                listener.bind((LOOPBACK, 0))
+            listener.listen(256)
+            port = int(listener.getsockname()[1])
+            write_private_file(port_file, str(port).encode())
+            arguments = [str(folder()), str(lock), str(listener.fileno())]
+            with open(folder() / "log", "wb") as log:
+                subprocess.Popen(
+                    [sys.executable, "-m", "viewer.host.jobs.key_proxy", *arguments],
+                    cwd=ROOT,
+                    env={name: os.environ[name] for name in INHERITED if name in os.environ},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=(lock, listener.fileno()),
+                )
+        os.close(lock)
+        return port
+
+
+def restart_proxy(job: str) -> None:
+    """Start the proxy again if it was killed while this job runs. Called repeatedly."""
+    if FileLock(folder() / "proxy.lock").is_held() or not record_file(job).exists():
+        return
+    if time.time() - (folder() / "log").stat().st_mtime > SECONDS_BETWEEN_STARTS:
+        logger.warning("the key proxy has ended, and is started again")
+        ensure_proxy()
