@@ -65,7 +65,8 @@ SERVED: Mapping[str, Served] = {
     "collection": Served(changes=Right.ANNOTATE, by=frozenset({"add", "item", "remove", "import", "delete"})),
     "answer": Served(changes=Right.ANSWER, by=frozenset({"text"}), opens=Audited.QUESTION),
     "cancel": Served(Right.CANCEL, changes=Right.CANCEL),
-    "keys": Served(Right.LOCATIONS),
+    # A person chooses which keys stay, on the page of the project.
+    "keys": Served(Right.LOCATIONS, without=frozenset({"keep", "keep_none"})),
     "prune": Served(Right.PRUNE, changes=Right.PRUNE, by=frozenset({"confirm"})),
     "remove": Served(Right.LOCATIONS, changes=Right.LOCATIONS),
     # A link outlives the token, and shows what its maker sees.

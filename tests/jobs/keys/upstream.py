@@ -50,10 +50,12 @@ def upstream() -> Iterator[Upstream]:
     found.port = server.server_address[1]
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield found
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
