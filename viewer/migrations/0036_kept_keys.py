@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('viewer', '0032_comments_on_comparisons'),
+        ('viewer', '0035_presence'),
     ]
 
     operations = [
