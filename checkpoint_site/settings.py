@@ -422,6 +422,8 @@ AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
     "sesame.backends.ModelBackend",
 ]
+# A code of an authenticator app works once, at whichever web server.
+CACHES = {"default": {"BACKEND": "checkpoint_site.middleware.throttle.SharedCache"}}
 # How people log in (checkpoint_site/accounts.py). Attempts are counted by middleware/throttle.py instead.
 ACCOUNT_ADAPTER = "checkpoint_site.accounts.AccountAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"

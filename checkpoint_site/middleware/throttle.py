@@ -25,6 +25,8 @@ from allauth.account.internal.stagekit import unstash_login
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
+from django.core.cache.backends.base import DEFAULT_TIMEOUT
+from django.core.cache.backends.locmem import LocMemCache
 from django.db import DatabaseError
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
@@ -104,6 +106,24 @@ def _rows_of(key: str) -> QuerySet[AttemptCount]:
 def _digest_of(key: str) -> str:
     # What was typed as a name may be a password.
     return sha256(key.encode(errors="replace")).hexdigest()
+
+
+class SharedCache(LocMemCache):
+    """Django's cache in the memory of a process, but what is added counts for all web servers, in rows.
+
+    With ``add``, django-allauth marks the codes and tokens that were used.
+    """
+
+    def add(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
+        """Return False if the key was added within its time, by any process."""
+        seconds = float(self.default_timeout or 0) if timeout is DEFAULT_TIMEOUT else timeout
+        with exclusive_transaction("attempts"):
+            return RowStorage().incr(f"added {key}", math.ceil(seconds)) == 1
+
+    def delete(self, key: str, version: int | None = None) -> bool:
+        """Let the key be added again."""
+        RowStorage().clear(f"added {key}")
+        return bool(super().delete(key, version))
 
 
 class Throttle:

@@ -1,4 +1,4 @@
-"""Failed logins, and links that do not work, which the web servers of one database count together."""
+"""Failed logins, links that do not work, and used codes, which the web servers of a database share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class AttemptCount(models.Model):
-    """How many attempts have failed in the current window, by a digest of what they are counted for."""
+    """How many attempts there were in the current window, by a digest of what they are counted for."""
 
     key = models.CharField(max_length=64, primary_key=True)
     count = models.PositiveIntegerField()

@@ -1,7 +1,10 @@
 """Accounts: passwords with a second factor, and sessions that end."""
 
+import threading
 import time
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -10,15 +13,18 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_tot
 from allauth.usersessions.models import UserSession
 from django.conf import LazySettings
 from django.contrib.auth.models import User
-from django.core.cache import cache
+from django.core.cache import cache, caches
+from django.core.cache.backends.locmem import LocMemCache
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from limits.storage import MemoryStorage
 
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
 from tests.views.access.test_urls import ACCOUNT, ALL, ENTRANCES
-from viewer.models import AuditEntry, Level, Location
+from viewer.models import AttemptCount, AuditEntry, Level, Location
 from viewer.records.roles import give
 from viewer.web.login_links import login_link
 
@@ -92,6 +98,36 @@ def test_a_password_alone_does_not_log_in_who_has_a_second_factor(secret: str) -
     other = Client()
     by_password(other)
     assert by_code(other, code).status_code == 200 and not is_logged_in(other)
+
+
+def test_a_code_works_once_for_all_web_servers(secret: str) -> None:
+    code = code_of(secret)
+    first, second = Client(), Client()
+    by_password(first)
+    by_password(second)
+    assert by_code(first, code).status_code == 302
+    # Another web server, or this one after a restart, has nothing of it in its memory.
+    LocMemCache.clear(cast(LocMemCache, caches["default"]))
+    assert by_code(second, code).status_code == 200 and not is_logged_in(second)
+    assert code not in str(list(AttemptCount.objects.values()))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_simultaneous_uses_of_a_code_one_works(ada: User) -> None:
+    factor = TOTP.activate(ada, generate_totp_secret())
+    gate = threading.Barrier(6)
+
+    def use(_number: int) -> bool:
+        gate.wait()
+        try:
+            return bool(factor._mark_code_used("123456"))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as threads:
+        assert sorted(threads.map(use, range(6))) == [False] * 5 + [True]
+    AttemptCount.objects.update(ends_at=timezone.now() - timedelta(seconds=1))
+    assert factor._mark_code_used("123456")
 
 
 def test_the_second_factor_is_asked_for_only_after_the_password(secret: str) -> None:
@@ -237,7 +273,7 @@ def test_a_login_redirects_to_no_other_host(secret: str) -> None:
         client = Client()
         by_password(client, next=elsewhere)
         assert by_code(client, code_of(secret))["Location"] == reverse("home")
-        cache.clear()
+        AttemptCount.objects.all().delete()
         client.post(reverse("account_reauthenticate"), {"password": PASSWORD, "next": elsewhere})
         answer = client.post(reverse("account_reauthenticate"), {"password": PASSWORD, "next": elsewhere})
         assert answer["Location"] == reverse("home"), elsewhere
