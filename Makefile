@@ -49,7 +49,7 @@ cluster: development ## Run forks on five hosts with one PostgreSQL, kill any pr
 	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.cluster
 
-fuzz: development ## Read broken files and stores, try what needs consent, and show script injection payloads in a browser
+fuzz: development ## Read broken files and stores, try what needs consent or a right, and show script payloads in a browser
 	@scripts/system-packages browser
 	@.venv/bin/python -m quality.fuzz
 

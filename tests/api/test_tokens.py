@@ -214,6 +214,23 @@ def test_only_an_admin_of_all_locations_sees_and_revokes_the_tokens_of_others(lo
     assert ApiToken.objects.get().revoked_at
 
 
+def test_a_token_of_a_deactivated_person_is_shown_as_not_working(
+    location: Location, terminal: Terminal
+) -> None:
+    user = with_role("ada", Level.VIEWER)
+    token, text = make_token(user, "adas", Level.VIEWER)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert status(with_token(text)) == 401
+    assert not terminal.document("tokens")["tokens"][0]["works"]
+    admin = Client()
+    admin.force_login(with_role("eve", Level.ADMIN))
+    page = admin.get(reverse("tokens")).content.decode()
+    assert "adas" in page and "does not work" in page
+    # It would work again with the account.
+    assert admin.post(reverse("token-revoke", args=[token.pk])).status_code == 302
+    assert ApiToken.objects.get().revoked_at
+
+
 def test_the_command_makes_lists_and_revokes(location: Location, terminal: Terminal) -> None:
     with_role("ada", Level.OPERATOR)
     made = terminal.document("tokens", "--new", "ci", "--person", "ada", "--role", "operator", "--days", "3")
