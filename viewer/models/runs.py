@@ -64,7 +64,7 @@ class RunQuerySet(VisibleQuerySet["Run"]):
 # Runs and their checkpoints.
 
 
-# In a job's folder (forkline_langgraph/savers.py and forkline_crewai/flow_states.py of the runners).
+# In a job's folder (forkline_langgraph/scratch_store.py and forkline_crewai/flow_states.py of the runners).
 SCRATCH_STORE = "threads.sqlite"
 
 

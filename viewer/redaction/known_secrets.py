@@ -200,9 +200,6 @@ def redacted_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
     return name if redacted == name else f"{redacted} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
 
 
-# Credentials that the words around them name, in headers, commands, files and URLs, and private keys.
-
-
 # Credentials in headers, commands and password files, recognised by the words around them.
 
 
