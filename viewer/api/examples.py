@@ -112,6 +112,7 @@ JOB = {
 }
 EVENTS = {
     "job": "6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9",
+    "branch": "fork/tea",
     "status": "running",
     "is_over": False,
     "events": [

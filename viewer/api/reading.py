@@ -286,6 +286,7 @@ def job_events(
     return answer(
         {
             "job": str(found.pk),
+            "branch": found.branch,
             "status": found.status,
             "is_over": ended and len(rows) < limit,
             "events": [shown for event in rows if (shown := event_document(event))],

@@ -32,7 +32,7 @@ from viewer.validation import COLLECTOR, TEXT, InvalidInput, content_of
 # What only a person at a terminal of the machine names: its files and programs, and where it sends to.
 OF_MACHINE = (ADDRESS, COLLECTOR, FILE, FOLDER, PROGRAM)
 # What is about the terminal itself.
-OF_TERMINAL = {"help", "json", "traceback", "wait"}
+OF_TERMINAL = {"help", "json", "traceback", "wait", "follow"}
 FROM_FILE = "@FILE"
 
 

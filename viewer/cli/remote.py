@@ -30,6 +30,8 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.arguments import request_of
 from viewer.cli.output import Output, warn, written
+from viewer.cli.running import event_line
+from viewer.cli.starting import FOLLOWS
 from viewer.records.tokens import TOKEN
 from viewer.validation import InvalidInput, brief, content_of, one_line
 
@@ -46,6 +48,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 TOKEN_FILE_BYTES = 1_000
 # What may pass without an effect on a second attempt.
 BUSY = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+HOST = re.compile(r"[\w.:-]+")
 UNSAFE_NAME = re.compile(r"[^\w .()-]")
 
 
@@ -71,9 +74,8 @@ def server_at(address: str) -> Server:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         host, port = "", None
-    if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or "@" in parts.netloc:
-        raise CommandError(_("Name a server as https://HOST or https://HOST:PORT, not %s.") % address)
-    if parts.query or parts.fragment:
+    is_origin = HOST.fullmatch(host) and parts.scheme in ("http", "https") and not parts.path.strip("/")
+    if not is_origin or "@" in parts.netloc or parts.query or parts.fragment:
         raise CommandError(_("Name a server as https://HOST or https://HOST:PORT, not %s.") % address)
     is_secure = parts.scheme == "https"
     if not is_secure and not _is_loopback(host):
@@ -241,7 +243,7 @@ def run_there(address: str, command: str, arguments: Sequence[str], options: Map
             # Some of several were refused. What is printed in the end is about the others.
             for line in texts_in(found, "lines"):
                 warn(line)
-        found = call.waited(jobs)
+        found = call.waited(jobs, prints_events=options["wait"] == FOLLOWS)
         status = exit_status_of(found) or status
     return output_of(command, found, options, status)
 
@@ -283,7 +285,7 @@ class Call:
             message = _("%s It may have been done: look before you repeat it.")
             raise CommandError(message % no_answer(self.server, str(failed))) from None
 
-    def waited(self, jobs: Sequence[UUID]) -> Mapping[str, Any]:
+    def waited(self, jobs: Sequence[UUID], *, prints_events: bool) -> Mapping[str, Any]:
         """Wait until the jobs have ended or ask, and return the answer then. Raises CommandError.
 
         Ctrl-C ends the wait only: the jobs continue.
@@ -292,7 +294,7 @@ class Call:
             found: Mapping[str, Any] = {}
             while jobs:
                 for job in jobs:
-                    follow(self.server, job)
+                    follow(self.server, job, prints_events=prints_events)
                 found = self._outcome(jobs[0])
                 jobs = unfinished_in(found)
         except KeyboardInterrupt:
@@ -308,13 +310,20 @@ class Call:
         return checked(self.server, repeated(self.server, lambda: sent(self.server, "GET", path)))
 
 
-def follow(server: Server, job: UUID) -> None:
-    """Wait until a job has ended, asks or will not start. Raises CommandError if the server stays away."""
+def follow(server: Server, job: UUID, *, prints_events: bool) -> None:
+    """Wait until a job has ended, asks or will not start. Raises CommandError if the server stays away.
+
+    After a broken connection, it continues with the first event that it has not received.
+    """
     after, pause = 0, MIN_POLL
     while True:
         path = f"/api/jobs/{job}/events?after={after}"
         answer = repeated(server, partial(sent, server, "GET", path), PATIENCE_SECONDS)
         found = checked(server, answer)
+        events: object = found.get("events")
+        for event in events if prints_events and isinstance(events, list) else ():
+            if isinstance(event, dict):
+                warn(event_line(str(found.get("branch")), event))
         if found.get("is_over") is True:
             return
         newest: object = found.get("next")

@@ -4,10 +4,9 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from uuid import UUID
 
 from django.db import connection
 from django.utils.translation import gettext as _
@@ -94,17 +93,18 @@ ABOUT = ("task", "method", "agent")
 
 
 @contextmanager
-def questions_asked(job: UUID) -> Iterator[Callable[[], bool]]:
-    """Ask this job's questions while the body runs. Nothing is written to stdout.
+def questions_asked(job: Job, *, prints_events: bool = False) -> Iterator[Callable[[], bool]]:
+    """Ask this job's questions while the body runs, and print its events. Nothing is written to stdout.
 
     Yields whether nobody can answer here: there is no terminal to read from, or it was closed.
     """
     left, closed = threading.Event(), threading.Event()
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         closed.set()
-        yield closed.is_set
-        return
-    thread = threading.Thread(target=_keep_asking, args=(job, left, closed), daemon=True)
+        if not prints_events:
+            yield closed.is_set
+            return
+    thread = threading.Thread(target=_keep_asking, args=(job, left, closed, prints_events), daemon=True)
     thread.start()
     try:
         yield closed.is_set
@@ -113,10 +113,18 @@ def questions_asked(job: UUID) -> Iterator[Callable[[], bool]]:
         thread.join()
 
 
-def _keep_asking(job: UUID, left: threading.Event, closed: threading.Event) -> None:
+def _keep_asking(job: Job, left: threading.Event, closed: threading.Event, prints_events: bool) -> None:
     announced: set[int] = set()
+    seq = 0
     try:
-        while not (left.wait(STDIN_POLL_SECONDS) or closed.is_set()):
+        while prints_events or not closed.is_set():
+            has_ended = left.wait(STDIN_POLL_SECONDS)
+            if prints_events:
+                seq = _print_events(job, seq)
+            if has_ended:
+                return
+            if closed.is_set():
+                continue
             waiting = Question.objects.waiting().filter(job=job).exclude(number__in=announced)
             question = waiting.order_by("number").first()
             if question is not None:
@@ -188,6 +196,22 @@ def _read(question: Question, left: threading.Event) -> bool:
             _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
             return True
     return True
+
+
+def _print_events(job: Job, after: int) -> int:
+    """Print the events after this number on stderr. Return the number of the last one."""
+    for event in job.events.filter(seq__gt=after).order_by("seq"):
+        after = event.seq
+        if document := event_document(event):
+            _say(event_line(job.branch, document))
+    return after
+
+
+def event_line(branch: str, document: Mapping[str, Any]) -> str:
+    """What a job did on a branch, as one line."""
+    moment, text = str(document.get("at"))[11:19], str(document.get("text"))
+    agent = f"  ({document['agent']})" if document.get("agent") else ""
+    return one_line(f"{moment}  {branch}  {text}{agent}")
 
 
 def event_document(event: JobEvent) -> dict[str, Any] | None:

@@ -103,6 +103,8 @@ def effects_in(refused: LaunchRefused) -> list[dict[str, str]]:
 R = TypeVar("R", bound=ForkRequest)
 # The status of a job that waits for an answer, and the exit status of a command that waited for it.
 WAITING, WAITS_STATUS = "waiting", 3
+# The value of ``wait`` if events are printed as well.
+FOLLOWS = "events"
 # Refusals that are reported before a project is confirmed.
 EARLY = {Code.PLAN, Code.BRANCH}
 
@@ -124,14 +126,22 @@ def add_launch_arguments(parser: CommandParser) -> None:
 
 
 def add_wait_argument(parser: CommandParser) -> None:
-    """Add ``--wait``."""
-    parser.add_argument(
+    """Add ``--wait`` and ``--follow``. The value of ``wait`` is false, true or FOLLOWS."""
+    waits = parser.add_mutually_exclusive_group()
+    waits.add_argument(
         "--wait",
         action="store_true",
         help=_(
             "Wait until it ends. Run it here if no worker is running. If it asks and stdin is no terminal, "
             "print the question and exit with status 3."
         ),
+    )
+    waits.add_argument(
+        "--follow",
+        action="store_const",
+        const=FOLLOWS,
+        dest="wait",
+        help=_("Wait, and print what the run does on stderr while it runs."),
     )
 
 
@@ -222,10 +232,10 @@ def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     return Output(document, [*lines, refused or _("Nothing has been started.")], status=int(bool(refused)))
 
 
-def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Output:
+def outcome_of(job: Job, steps: Sequence[Step], waits: bool | str) -> Output:
     """The job now, or if ``waits`` once it has ended, or asks what nobody can answer at this terminal."""
     if waits:
-        _wait(job)
+        _wait(job, prints_events=waits == FOLLOWS)
     return _answer(job, steps, waiting_questions(job) if waits else [])
 
 
@@ -241,10 +251,10 @@ def job_outcome(
     return Outcome(more(job, output), [] if is_over(job) else [job.pk])
 
 
-def _wait(job: Job) -> None:
+def _wait(job: Job, *, prints_events: bool) -> None:
     """Wait until it has ended or asks. Ctrl-C cancels it, and its status says so."""
     try:
-        with questions_asked(job.pk) as nobody_answers:
+        with questions_asked(job, prints_events=prints_events) as nobody_answers:
             run_here(job, nobody_answers)
     except KeyboardInterrupt:
         pass

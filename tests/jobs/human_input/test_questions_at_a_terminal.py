@@ -38,7 +38,7 @@ def test_a_line_typed_at_the_terminal_is_the_answer(
     job = make_job("asks.py")
     with keyboard(monkeypatch) as terminal:
         os.write(terminal, b"again\nfine\n")
-        with questions_asked(job.pk):
+        with questions_asked(job):
             ensure_finished(job)
         shown = os.read(terminal, 100_000).decode()
     job.refresh_from_db()
@@ -53,7 +53,7 @@ def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job("asks.py")
-    with keyboard(monkeypatch), questions_asked(job.pk), followed(job):
+    with keyboard(monkeypatch), questions_asked(job), followed(job):
         assert answer(asked(job), "from the browser", None)
     assert (job.status, job.result) == ("succeeded", "from the browser")
 

@@ -299,7 +299,7 @@ def _replayed_calls(calls: Mapping[str, Any], options: Mapping[str, Any]) -> Out
         refused_lines = [*lines, *_refused_lines(preview), *messages_of(refused.refusals)]
         return Output(_preview_document(preview, str(refused)), refused_lines, 1)
     if options["wait"]:
-        wait_for(list(started.branches))
+        wait_for(list(started.branches), options["wait"])
     found = _replayed(started, list(map(_planned_document, preview.refused)))
     return Output(
         {**found.document, "left_out": request.left_out},

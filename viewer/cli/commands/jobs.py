@@ -56,7 +56,7 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
     output = given(found[0], typed_text(options["text"]))
     if not options["wait"] or output.status:
         return output
-    outcome = outcome_of(found[0].job, [], waits=True)
+    outcome = outcome_of(found[0].job, [], options["wait"])
     return Output({**output.document, **outcome.document}, [*output.lines, *outcome.lines], outcome.status)
 
 

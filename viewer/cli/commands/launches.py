@@ -265,9 +265,7 @@ def _add_publish_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser, _("A checkpoint that the fork wrote."))
     add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME, QUEUE)
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
-    parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
-    )
+    add_wait_argument(parser)
     add_project_arguments(parser)
 
 
@@ -327,9 +325,7 @@ def _add_score_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "function", type=CODE_NAME, metavar="module:function", help=_("A function of the project.")
     )
-    parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
-    )
+    add_wait_argument(parser)
     add_project_arguments(parser)
 
 

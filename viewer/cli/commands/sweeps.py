@@ -24,6 +24,7 @@ from viewer.cli.running import (
 )
 from viewer.cli.starting import (
     EARLY,
+    FOLLOWS,
     WAITS_STATUS,
     add_launch_arguments,
     add_wait_argument,
@@ -114,7 +115,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         return _sweep_refusal(preview, refused)
     jobs = list(started.branches)
     if options["wait"]:
-        wait_for(jobs)
+        wait_for(jobs, options["wait"])
     return _sweep_answer(started, jobs, options["wait"])
 
 
@@ -140,11 +141,11 @@ def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
     return Output(document, refusal_lines(refused), status=1)
 
 
-def wait_for(jobs: Sequence[Job]) -> None:
+def wait_for(jobs: Sequence[Job], waits: bool | str) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
-            with questions_asked(job.pk) as nobody_answers:
+            with questions_asked(job, prints_events=waits == FOLLOWS) as nobody_answers:
                 run_here(job, nobody_answers)
         ended = [job for job in jobs if job.has_ended]
         for scoring in [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]:
@@ -313,7 +314,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     except LaunchRefused as refused:
         return _bulk_output(preview, [], *refusal_lines(refused), error=str(refused))
     if options["wait"]:
-        wait_for(jobs)
+        wait_for(jobs, options["wait"])
     return _bulk_output(preview, jobs, waits=options["wait"])
 
 
