@@ -65,6 +65,7 @@ def _race_starts(
     people: list["User"],
 ) -> list[str]:
     from viewer.host_requests import JobRefused
+    from viewer.launching.refusals import LaunchRefused
     from viewer.launching.start import start_run
     from viewer.launching.sweep import Planned, start_group
     from viewer.models import Checkpoint, Job, Run
@@ -84,7 +85,7 @@ def _race_starts(
                 start_run(location, location.project, {"branch": branch}, person, keys[form])
             else:
                 start_group(branch, planned, keys[form], checkpoint=row, requested_by=person)
-        except JobRefused as refused:
+        except (JobRefused, LaunchRefused) as refused:
             return str(refused)
         return ""
 
