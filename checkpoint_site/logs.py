@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
+from logging.handlers import WatchedFileHandler
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -108,6 +109,20 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return without_tokens(json.dumps(redact(line)))
+
+
+class AuditFile(WatchedFileHandler):
+    """Appends entries of the audit trail to a file, which a program that rotates logs may replace.
+
+    They are stored by then. So a failure is reported on stderr, and stops nothing.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append an entry. The library reports a failed write, but raises if the file cannot be opened."""
+        try:
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
 
 
 def without_tokens(text: str) -> str:

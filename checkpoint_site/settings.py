@@ -304,6 +304,21 @@ FORKLINE_TOKEN_FILE = env_text(
     "FORKLINE_TOKEN_FILE", "", "A file with that token, which only its owner can read.", "none"
 )
 
+# The library reads these variables and others of their kind itself (checkpoint_site/middleware/traces.py).
+COLLECTOR = env_text(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "",
+    "An OpenTelemetry collector to which the web server sends a span of each request, as JSON over HTTP, such"
+    " as `http://localhost:4318`. The other standard variables `OTEL_…` name headers, the service, and which"
+    " requests are sampled.",
+    "none",
+)
+TRACES_COLLECTOR = env_text(
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "The whole address for spans, instead of the one above.", "none"
+)
+SDK_DISABLED = env_flag("OTEL_SDK_DISABLED", False, "Whether no span is sent although there is a collector.")
+IS_TRACED = bool(COLLECTOR or TRACES_COLLECTOR) and not SDK_DISABLED
+
 PRICES_FILE = env_file(
     "PRICES_FILE",
     "Absolute path of a TOML file with the prices of models, in US dollars for a million tokens. They"
@@ -335,6 +350,7 @@ MIDDLEWARE = [
     "checkpoint_site.middleware.hosts.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "checkpoint_site.middleware.traces.trace_requests",
     "checkpoint_site.middleware.pages.no_store",
     "csp.middleware.CSPMiddleware",
     "checkpoint_site.middleware.pages.DataFolderUnavailable",
@@ -548,8 +564,7 @@ LOGGING: dict[str, Any] = {
     },
 }
 if AUDIT_FILE:
-    # A program that rotates logs may replace the file.
-    writer = {"class": "logging.handlers.WatchedFileHandler", "filename": AUDIT_FILE, "delay": True}
+    writer = {"class": "checkpoint_site.logs.AuditFile", "filename": AUDIT_FILE, "delay": True}
     LOGGING["handlers"]["audit"] = writer
     LOGGING["loggers"]["forkline.audit"] = {"handlers": ["audit"], "level": "INFO", "propagate": False}
 

@@ -109,6 +109,19 @@ def test_the_file_of_prices_is_checked(
     assert not list(doctor.of_prices())
 
 
+def test_the_file_of_the_audit_trail_is_checked(tmp_path: Path, settings: Any) -> None:
+    settings.AUDIT, settings.AUDIT_FILE = True, tmp_path / "audit.jsonl"
+    (found,) = doctor.of_audit_file()
+    assert found.state == "ok" and not settings.AUDIT_FILE.exists()
+    settings.AUDIT_FILE = tmp_path / "none" / "audit.jsonl"
+    (found,) = doctor.of_audit_file()
+    assert found.state == "warning" and "not appended" in found.text
+    settings.AUDIT_FILE = tmp_path
+    assert [one.state for one in doctor.of_audit_file()] == ["warning"]
+    settings.AUDIT_FILE = None
+    assert not list(doctor.of_audit_file())
+
+
 @pytest.mark.django_db
 def test_each_check_is_printed_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) if os.geteuid() == 0 else pytest.MonkeyPatch.context():

@@ -109,11 +109,11 @@ class _Faults(logging.Handler):
     last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.last = _without_headers(record.getMessage())
+        self.last = without_headers(record.getMessage())
 
 
-def _without_headers(text: str) -> str:
-    """The text without the values of the headers in the variables, which a collector may repeat."""
+def without_headers(text: str) -> str:
+    """Return the text without the values of the headers in the variables, which a collector may repeat."""
     parts = [part.strip() for name in HEADERS for part in os.environ.get(name, "").split(",")]
     # What is not a header is logged whole. The value of 1, of a tenant, is part of every text.
     values = [*parts, *(unquote(part.partition("=")[2]).strip() for part in parts)]

@@ -1,5 +1,6 @@
 """``forkline doctor``, and what it checks."""
 
+import errno
 import os
 import platform
 import shlex
@@ -104,6 +105,23 @@ def of_prices() -> Iterator[CheckResult]:
     else:
         text = ngettext("%(path)s has %(count)s price.", "%(path)s has %(count)s prices.", len(file.prices))
         yield CheckResult("prices", "ok", text % {"path": path, "count": count_text(len(file.prices))})
+
+
+def of_audit_file() -> Iterator[CheckResult]:
+    """Report whether entries of the audit trail can be appended to the file that is set for them."""
+    if not settings.AUDIT or (path := settings.AUDIT_FILE) is None:
+        return
+    try:
+        if path.exists():
+            path.open("ab").close()
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        text = _("Entries of the audit trail are not appended to %(path)s: %(reason)s")
+        yield CheckResult("audit", "warning", text % {"path": path, "reason": error.strerror})
+    else:
+        text = _("Entries of the audit trail are appended to %(path)s.")
+        yield CheckResult("audit", "ok", text % {"path": path})
 
 
 def of_database() -> Iterator[CheckResult]:
@@ -285,6 +303,7 @@ def _handle_doctor(options: Mapping[str, Any]) -> Output:
         *of_space(),
         *of_roots(),
         *of_prices(),
+        *of_audit_file(),
     ]
     database = list(of_database())
     found += database
