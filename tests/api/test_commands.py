@@ -204,6 +204,11 @@ def test_what_is_done_is_recorded(checkpoint: Checkpoint, settings: LazySettings
     assert entries(admin, "cancel", job="none") == [("cancelled", "job", "not_done")]
 
 
+def test_what_a_host_does_not_permit_is_no_failure_of_it(checkpoint: Checkpoint) -> None:
+    viewer = program_of(with_role("vera", Level.VIEWER), Level.VIEWER)
+    assert sent(viewer, "info", {"checkpoint": checkpoint.target, "graph": "text"}).status_code == 403
+
+
 def test_too_much_is_refused(admin: Client, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewer.api.commands.MAX_ANSWER", 100)
     found = sent(admin, "list", {"location": checkpoint.location.path})
