@@ -18,7 +18,7 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 	@exec .venv/bin/python manage.py up --parent $$PPID $(if $(LOCATION),"$(LOCATION)")
 
 test: setup development ## Run the whole test suite
-	@scripts/system-packages dot browser postgresql pgbouncer proxy
+	@scripts/system-packages dot browser postgresql pgbouncer proxy sandbox
 	@# Some environments write no bytecode: each program that a test starts would compile all modules.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 5 --dist loadfile --no-loadscope-reorder)
 
@@ -50,7 +50,7 @@ cluster: development ## Run forks on five hosts with one PostgreSQL, kill any pr
 	@.venv/bin/python -m quality.cluster
 
 fuzz: development ## Read broken files and stores, try what needs consent or a right, and show script payloads in a browser
-	@scripts/system-packages browser
+	@scripts/system-packages browser sandbox
 	@.venv/bin/python -m quality.fuzz
 
 matrix: ## Test every kind of run on each version of both engines

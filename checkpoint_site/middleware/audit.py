@@ -92,6 +92,7 @@ ACTS = {
     "project": (Action.CHANGED, Audited.PROJECT),
     "project-limits": (Action.CHANGED, Audited.PROJECT),
     "project-keys": (Action.CHANGED, Audited.PROJECT),
+    "project-isolation": (Action.CHANGED, Audited.PROJECT),
     "new-run": (Action.STARTED, Audited.JOB),
     "fork": (Action.STARTED, Audited.JOB),
     "resume": (Action.STARTED, Audited.JOB),

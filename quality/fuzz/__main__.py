@@ -21,6 +21,7 @@ TESTS = (
     "exports",
     "hostile_repositories",
     "hostile_savers",
+    "sandbox_escapes",
     "pruned_threads",
     "quotas",
     "quotas_postgresql",

@@ -269,6 +269,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "project": _project,
     "project-limits": _simple("project-limits", "location", tokens="9"),
     "project-keys": _simple("project-keys", "location"),
+    "project-isolation": _simple("project-isolation", "location", launcher="landlock", network="none"),
     "new-run": _new_run,
     "fork": lambda checkpoint, client, **_more: (
         reverse("fork", args=[checkpoint.pk]),

@@ -78,7 +78,7 @@ def test_a_missing_interpreter_is_a_warning(data: Path) -> None:
         "limits": "{}",
     }
     needed = [name for name in columns if name not in ("id", "confirmed_by_id")]
-    empty = {"entry_points": "[]", "limits": "{}", "tool_choices": "{}"}
+    empty = {"entry_points": "[]", "limits": "{}", "tool_choices": "{}", "isolation": "{}", "kept_keys": "{}"}
     given = [values.get(name, empty.get(name, "")) for name in needed]
     marks = ", ".join("?" * len(needed))
     database.execute(f"INSERT INTO viewer_project ({', '.join(needed)}) VALUES ({marks})", given)

@@ -106,6 +106,12 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         "backup": [[f"{folder}/copy\n{FORGED}"], [f"{folder}/copy\n{FORGED}"]],
         "restore": [[f"{folder}/none\n{FORGED}"]],
         "audit": [[], ["--who", f"x\n{FORGED}"], ["--object", f"x\n{FORGED}"]],
+        "isolation": [
+            [str(store)],
+            [f"{store}\n{FORGED}"],
+            [str(store), "--launcher", "landlock", "--read", f"/x\n{FORGED}"],
+            [str(store), "--launcher", f"x\n{FORGED}"],
+        ],
         "hosts": [[], ["--drain", f"x\n{FORGED}"], ["--pool", f"x\n{FORGED}", f"y\n{FORGED}"]],
         "roles": [
             ["--person", f"x\n{FORGED}", "--give", "viewer"],

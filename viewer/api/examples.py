@@ -107,6 +107,7 @@ JOB = {
     "start_at": None,
     "limits": {},
     "limit_hit": "",
+    "isolation": {},
     "questions": [],
     "hints": [],
 }

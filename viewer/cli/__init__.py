@@ -36,6 +36,7 @@ MODULES = {
     "doctor": "doctor",
     "hosts": "hosts",
     "audit": "audit",
+    "isolation": "isolation",
     "roles": "roles",
     "invitations": "invitations",
     "keys": "keys",

@@ -318,6 +318,7 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "start_at": None,
         "limits": {},
         "limit_hit": "",
+        "isolation": {},
         "questions": [],
         "hints": [],
     }
@@ -347,6 +348,7 @@ def job_document(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> 
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
         "limit_hit": limit_label(job),
+        "isolation": job.isolation,
         "questions": list(map(pending_document, asked)),
     }
 

@@ -55,7 +55,8 @@ class FileLock:
     def is_held(self, *, shared: bool = False) -> bool:
         """Return whether a process holds the lock. Creates no file."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            # A run can replace the file by a pipe, which would wait for a writer.
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
         try:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder import folder_fault
 from viewer.engines import all_engines
+from viewer.host.jobs.sandbox.probing import launchers
 from viewer.host.projects import engine_version
 from viewer.messages.message import UserFacingError, plain_text
 from viewer.models import Host, Pool, Project
@@ -119,6 +120,7 @@ def _facts(slots: int) -> dict[str, Any]:
         "engines": {name: versions for name, versions in found.items() if versions},
         "folders": [str(root) for root in settings.CHECKPOINT_ROOTS],
         "slots": slots,
+        "launchers": launchers(),
     }
 
 

@@ -34,6 +34,42 @@ CATALOG: dict[str, str] = {
     "checkout.unsafe_name": _(
         "The recorded commit cannot be checked out: %(path)s is not a valid file name."
     ),
+    # How runs are isolated.
+    "isolation.cannot_close": _(
+        "Landlock cannot close %(path)s within %(folder)s, which the run may write. Move one of them, or "
+        "choose bubblewrap."
+    ),
+    "isolation.environment_file_leads_out": _(
+        "The environment file %(path)s is a link to what is closed to runs of this project."
+    ),
+    "isolation.folder_not_absolute": _("%(path)s is not an absolute path without “..”."),
+    "isolation.folders_need_sandbox": _(
+        "Further folders need the launcher bubblewrap or Landlock: with the others, all files are open."
+    ),
+    "isolation.limit_reached": _(
+        "The run was ended: it reached the limit of its project, %(limit)s = %(most)s."
+    ),
+    "isolation.malformed": _("The isolation of the project cannot be read: %(reason)s"),
+    "isolation.network_needs_sandbox": _(
+        "A run without network needs the launcher bubblewrap or Landlock: with the others, it can act through"
+        " programs that have one."
+    ),
+    "isolation.not_probed": _(
+        "Nothing is known yet of the launcher %(launcher)s on this host. Start its worker again."
+    ),
+    "isolation.not_started": _(
+        "Nothing was started, because what the project asks for could not be had (%(launcher)s): %(reason)s"
+    ),
+    "isolation.only_runs": _(
+        "The project isolates its runs, and this needs a program of the project outside of a run. Choose the"
+        " launcher “process” without limits on the project's page."
+    ),
+    "isolation.out_of_range": _("%(name)s is from %(least)s to %(most)s."),
+    "isolation.too_many_folders": _("There are more than %(most)s further folders."),
+    "isolation.unavailable": _(
+        "The launcher %(launcher)s does not work on this host: %(reason)s. Choose another one on the "
+        "project's page."
+    ),
     # Why a job does not start, and how it ended; why a preflight check found nothing.
     "job.thread_continued": _(
         "The run has continued since this was requested. Nothing was started: resume its last checkpoint."

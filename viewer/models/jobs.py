@@ -333,6 +333,8 @@ class Job(Metered):
     # The units before which it stopped at a breakpoint. A resume continues there.
     stopped_before = models.JSONField(default=list, db_default=[], blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
+    # The sandbox and limits that were in force, as reported (viewer/host/jobs/sandbox/starting.py).
+    isolation = models.JSONField(default=dict, blank=True, db_default={})
     # The project's code when it started; None if it could not be read, or if none of it runs.
     code = models.ForeignKey(RecordedCode, null=True, on_delete=models.SET_NULL, related_name="jobs")
     # The keys that its run did not get (viewer/host/jobs/kept_keys.py), each with the address of its use.
@@ -468,10 +470,11 @@ class Job(Metered):
             )
         return bool(claimed)
 
-    def record_process(self, process_id: int) -> None:
-        """Record the id of its runner's process."""
-        Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
-        self.process_id = process_id
+    def record_process(self, process_id: int, isolation: Mapping[str, Any] | None = None) -> None:
+        """Record the id of its runner's process, and what of its project's isolation is in force."""
+        values = {"process_id": process_id, "isolation": dict(isolation or {})}
+        Job.objects.under_way().filter(pk=self.pk).update(**values)
+        self.process_id, self.isolation = process_id, values["isolation"]
 
     def record_kept_keys(self, kept: Mapping[str, str]) -> None:
         """Record the keys that its run did not get, each with its address."""

@@ -63,6 +63,8 @@ class Project(models.Model):
     # The variables of its environment file whose keys no run gets (viewer/host/jobs/kept_keys.py), each with
     # the only address to which its key goes.
     kept_keys = models.JSONField(default=dict, blank=True, db_default={})
+    # How its runs are isolated (viewer/records/isolation.py); empty for plain processes.
+    isolation = models.JSONField(default=dict, blank=True, db_default={})
     # A keyed digest of the secrets that are redacted in its jobs (viewer/host/jobs/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
@@ -120,6 +122,10 @@ class Project(models.Model):
         """Set and save the keys that no run gets, each with its address. The project stays confirmed."""
         self.kept_keys = dict(kept)
         self.save(update_fields=["kept_keys"])
+    def change_isolation(self, isolation: dict[str, Any]) -> None:
+        """Set and save how runs are isolated. The project stays confirmed."""
+        self.isolation = isolation
+        self.save(update_fields=["isolation"])
 
     def confirm(self, user: Any) -> None:
         """Record that a person has permitted running code of this project."""

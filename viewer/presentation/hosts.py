@@ -13,6 +13,7 @@ from viewer.formats import duration, short_moment
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Location, PoolMember, Project
+from viewer.presentation.isolation import launchers_text
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -37,6 +38,11 @@ class ShownHost:
         """The engines of its projects with their versions, as text."""
         found = self.host.engines.items()
         return ", ".join(f"{engine_named(name).title} {', '.join(versions)}" for name, versions in found)
+
+    @property
+    def launchers(self) -> str:
+        """The launchers that work there."""
+        return launchers_text(self.host)
 
     @property
     def state(self) -> str:

@@ -11,6 +11,7 @@ from viewer.launching.labels import asker_label
 from viewer.models import Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
+from viewer.presentation.isolation import in_force
 from viewer.presentation.jobs import status
 from viewer.presentation.jobs.pages import (
     branch_url,
@@ -47,6 +48,7 @@ register.filter("job_lateness", status.lateness)
 register.filter("job_next", next_step)
 register.filter("job_retry_url", retry_url)
 register.filter("job_limits", limits_shown)
+register.filter("job_isolation", lambda job: list(in_force(job.isolation)))
 register.filter("job_stopped", limit_label)
 register.filter("job_published", published)
 register.filter("job_wait", wait_of)

@@ -49,6 +49,7 @@ location_urls = [
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
     path("locations/<uuid:uid>/project/keys/", projects.keep_keys, name="project-keys"),
+    path("locations/<uuid:uid>/project/isolation/", projects.isolation, name="project-isolation"),
     # ?entry_point=<module:name>&again=<run> fills in the form.
     path("locations/<uuid:uid>/run/", launches.new_run, name="new-run"),
     path("locations/<uuid:uid>/run/plan/", launches.plan_new_run, name="new-run-plan"),

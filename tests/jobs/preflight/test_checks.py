@@ -239,7 +239,7 @@ def test_an_abandoned_check_is_run_again(
     left.folder.mkdir(parents=True)
     (left.folder / REQUEST).write_text('{"kind": "preflight"}')
     (Path(project.folder) / "wait").touch()
-    child = start_runner(storage_of(left), project)
+    child, _in_force = start_runner(storage_of(left), project)
     wait_until(lambda: len(marks(project)) == 1)
     preflight_checkpoint(checkpoint, project, "crew:build")
     # The abandoned one is ended, and another started.

@@ -70,7 +70,7 @@ def waiting(
 def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerProcess:
     folder.mkdir(parents=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    return start_runner(LocalJobStorage(folder), project)
+    return start_runner(LocalJobStorage(folder), project)[0]
 
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:

@@ -68,12 +68,13 @@ def test_an_admin_of_one_location_cannot_change_a_project_of_several(own: Locati
         "project": form_of(project, interpreter=python),
         "project-limits": {"day_tokens": "5"},
         "project-keys": {},
+        "project-isolation": {"launcher": "process", "network": "all", "memory_mb": "500"},
         "location-pool": {"pool": ""},
     }
     for name, form in changes.items():
         assert client.post(reverse(name, args=[own.uid]), form).status_code == 403, name
     project.refresh_from_db()
-    assert (project.interpreter != python, project.limits) == (True, {})
+    assert (project.interpreter != python, project.limits, project.isolation) == (True, {}, {})
     Role.objects.create(user=user, location=other, level=Level.ADMIN)
     assert client.post(reverse("project", args=[own.uid]), changes["project"]).status_code == 302
     project.refresh_from_db()

@@ -101,6 +101,7 @@ SENT = {
         "location-replaced",
         "project-limits",
         "project-keys",
+        "project-isolation",
         "checkpoint-graph",
         "fork-next",
         "fork-plan",

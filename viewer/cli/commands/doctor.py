@@ -28,6 +28,8 @@ from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.environment import runnable
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
+from viewer.host.jobs.sandbox.probing import launchers
+from viewer.host.jobs.sandbox.starting import isolation_for
 from viewer.host.locations.finding import find_stores
 from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
@@ -35,6 +37,7 @@ from viewer.messages.translation import translate
 from viewer.models import BucketObject, Job, Project
 from viewer.postgresql import notifications_arrive
 from viewer.presentation.hosts import away_text, shown_hosts
+from viewer.presentation.isolation import LAUNCHER_LABELS
 from viewer.records import bucket
 from viewer.records.prices import read_price_file
 
@@ -204,13 +207,21 @@ def _counted(under_way: int, queued: int) -> str:
     }
 
 
+def of_launchers() -> Iterator[CheckResult]:
+    """Report which launchers of runs work here, and why the others do not."""
+    for name, reason in launchers().items():
+        if name != "process":
+            text = _("%(name)s works.") if not reason else _("%(name)s does not work: %(reason)s")
+            yield CheckResult("launchers", "ok", text % {"name": LAUNCHER_LABELS[name], "reason": reason})
+
+
 def of_projects() -> Iterator[CheckResult]:
     """Report projects that cannot run."""
     for project in Project.objects.here().order_by("pk"):
         interpreter = Path(project.interpreter)
         try:
             if project.is_confirmed:
-                runnable(project)
+                isolation_for(runnable(project))
         except JobRefused as refused:
             yield CheckResult("projects", "warning", f"{project.folder}: {translate(refused)}")
             continue
@@ -302,6 +313,7 @@ def _handle_doctor(options: Mapping[str, Any]) -> Output:
         *of_permissions(),
         *of_space(),
         *of_roots(),
+        *of_launchers(),
         *of_prices(),
         *of_audit_file(),
     ]

@@ -94,6 +94,7 @@ def _hosts_document(shown: ShownHost) -> dict[str, Any]:
         "forkline": host.version,
         "python": host.python_version,
         "engines": host.engines,
+        "launchers": host.launchers,
         "pools": shown.pools,
         "warnings": shown.warnings,
     }

@@ -13,6 +13,7 @@ from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.kept_keys import keepable_keys
 from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.jobs.sandbox.starting import isolation_for
 from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
 from viewer.messages.message import UserMessage
@@ -28,7 +29,7 @@ def _(request: asked.CopyStore) -> bytes:
 
 @_answer.register
 def _(request: asked.CheckProject) -> None:
-    runnable(_project(request.project))
+    isolation_for(runnable(_project(request.project)))
 
 
 @_answer.register

@@ -167,7 +167,7 @@ def conflict_of(project: Project) -> UserMessage | None:
     locations = [path for path in protected if path not in _both(Path(settings.DATA_DIR))]
     if project.environment_file and (cover := covering(Path(project.environment_file), locations)):
         return UserMessage("job.environment_file_in_protected_folder", {"cover": str(cover)})
-    for file, entry in _path_entries(interpreter):
+    for file, entry in path_entries(interpreter):
         if cover := covering(entry, protected):
             return UserMessage(
                 "job.python_path_in_protected_folder",
@@ -229,7 +229,7 @@ def _both(path: Path) -> set[Path]:
     return {Path(os.path.normpath(path)), Path(os.path.realpath(path))}
 
 
-def _path_entries(interpreter: Path) -> Iterator[tuple[Path, Path]]:
+def path_entries(interpreter: Path) -> Iterator[tuple[Path, Path]]:
     """Pairs of a ``.pth`` file in the interpreter's environment and a folder that it adds to sys.path."""
     for folder in interpreter.parent.parent.glob("lib/python3*/site-packages"):
         for file in sorted(folder.glob("*.pth")):

@@ -5,10 +5,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 from uuid import uuid4
 
 from django.conf import settings
@@ -27,8 +27,10 @@ from viewer.host.jobs.spool import (
     SCRATCH,
     STOP,
     STORED,
+    TEMPORARY,
     SpoolEvent,
     answer_name,
+    open_regular,
     read_events,
     reserved_event,
 )
@@ -91,7 +93,8 @@ class LocalJobStorage:
 
     def read_request(self) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / REQUEST).read_bytes())
+            with open(open_regular(self.path / REQUEST), "rb") as file:
+                found = json.load(file)
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -134,7 +137,8 @@ class LocalJobStorage:
         stop = self.path / STOP
         if not stop.exists():
             new = stop.with_suffix(".new")
-            new.write_text(json.dumps(limit), encoding="utf-8")
+            new.unlink(missing_ok=True)
+            write_private_file(new, json.dumps(limit).encode())
             new.replace(stop)
 
     def delete_stop(self) -> None:
@@ -144,11 +148,11 @@ class LocalJobStorage:
         return (self.path / LOG).exists()
 
     def open_log(self) -> int:
-        return os.open(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return open_regular(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def read_log_end(self, size: int) -> tuple[bytes, bool]:
         try:
-            with open(self.path / LOG, "rb") as file:
+            with open(open_regular(self.path / LOG), "rb") as file:
                 length = file.seek(0, os.SEEK_END)
                 file.seek(max(0, length - size))
                 return file.read(), length <= size
@@ -158,10 +162,10 @@ class LocalJobStorage:
     def shorten_log(self) -> None:
         path = self.path / LOG
         try:
-            if path.stat().st_size <= MAX_LOG_BYTES:
+            if path.lstat().st_size <= MAX_LOG_BYTES:
                 return
             # The runner appends at the current end, so text printed meanwhile may precede the cut.
-            with open(path, "a+b") as file:
+            with open(open_regular(path, os.O_RDWR | os.O_APPEND), "r+b") as file:
                 file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
                 last = file.read(KEPT_LOG_BYTES)
                 file.truncate(0)
@@ -171,12 +175,19 @@ class LocalJobStorage:
 
     def clean_up(self, redact: Callable[[str], str]) -> None:
         log = self.path / LOG
-        if log.exists():
+        with (
+            suppress(FileNotFoundError),
+            open(open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
+        ):
             clean = log.with_suffix(".clean")
-            clean.touch(mode=0o600)
-            with open(clean, "w", encoding="utf-8") as file:
-                file.writelines(redact(chunk) for chunk in text_chunks(log))
+            clean.unlink(missing_ok=True)
+            with open(
+                open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
+            ) as file:
+                file.writelines(redact(chunk) for chunk in text_chunks(read))
             clean.replace(log)
+        if log.is_symlink():
+            log.unlink()
         for name in (EVENTS, GUARD, REQUEST, RESERVED, STOP, STORED):
             (self.path / name).unlink(missing_ok=True)
         # Includes answers whose writing was interrupted.
@@ -184,6 +195,7 @@ class LocalJobStorage:
             answer.unlink(missing_ok=True)
         # A killed runner leaves its copy of the checkpoint there, with the secrets.
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
+        shutil.rmtree(self.path / TEMPORARY, ignore_errors=True)
         remove_committed(self.checkout)
 
     def scratch_store(self) -> ScratchStore | None:
@@ -232,15 +244,14 @@ def make_private_folder(folder: Path) -> None:
 
 def write_private_file(path: Path, data: bytes) -> None:
     """Write or replace a file, readable by the owner only. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(data)
 
 
-def text_chunks(path: Path) -> Iterator[str]:
-    """The file's text in chunks of whole lines. Bytes that are not UTF-8 are replaced."""
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        while lines := file.readlines(CHUNK_BYTES):
-            yield "".join(lines)
+def text_chunks(file: IO[str]) -> Iterator[str]:
+    """The text in chunks of whole lines."""
+    while lines := file.readlines(CHUNK_BYTES):
+        yield "".join(lines)
 
 
 # The files of a job or preflight check, behind one interface.

@@ -153,9 +153,10 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
     if _is_on_other_host(check):
         # This machine has no connection of that name.
         location = None
-    return start_runner(
+    runner, _in_force = start_runner(
         storage, project, is_preflight=True, engine=engine, location=location, checkout=checkout
     )
+    return runner
 
 
 def _request(check: PreflightCheck, edits: Edits) -> Request:

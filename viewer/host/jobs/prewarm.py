@@ -76,7 +76,7 @@ def address(name: str) -> Iterator[str]:
 
 def request_prewarm(project: Project | None, seconds: float = 0) -> None:
     """Ask the worker to prewarm a process for this project in ``seconds``. Never raises."""
-    if not is_supported() or project is None or not project.is_confirmed:
+    if not is_supported() or project is None or not project.is_confirmed or project.isolation:
         return
     path = folder() / f"{project.pk}.request"
     if seconds and path.exists():
@@ -235,6 +235,9 @@ def can_prewarm(pool: PrewarmPool, name: str, project: Project) -> bool:
     """Whether a process can be prewarmed for this project now."""
     if time.monotonic() - pool.failed_at.get(name, float("-inf")) < RETRY_SECONDS:
         return False
+    if project.isolation:
+        # It would run the project's packages without a sandbox and limits, and no run starts in it.
+        return False
     if psutil.virtual_memory().available < MIN_FREE_BYTES:
         return False
     variables = prewarm_environment(project)
@@ -290,9 +293,14 @@ def end_unneeded(pool: PrewarmPool) -> None:
         project = projects.get(one.project)
         if one.process.poll() is not None:
             discard(pool, name)
-        elif is_short or not project or not project.is_confirmed or _name_of(project) != name:
+        elif is_short or not project or not _may_wait(project, name):
             end(pool, name)
     pool.ending = [process for process in pool.ending if process.poll() is None]
+
+
+def _may_wait(project: Project, name: str) -> bool:
+    """Whether jobs of this project may still start in its prewarmed process."""
+    return project.is_confirmed and not project.isolation and _name_of(project) == name
 
 
 def discard(pool: PrewarmPool, name: str) -> None:

@@ -30,6 +30,7 @@ from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import runnable, runner_environment, store_variables
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
+from viewer.host.jobs.sandbox.starting import refuse_isolated
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.sources import NotConfigured, read_limits, register_savers
 from viewer.host.permitted import refuse_source
@@ -84,6 +85,7 @@ def saver_address(location: Location) -> SaverAddress:
     with _lock:
         try:
             project = runnable(location.project)
+            refuse_isolated(project)
             _folder, saver = saver_in(location.path)
             started_with = (project.folder, saver, *project.code[:2], runner_environment("", project))
         except JobRefused as refused:
@@ -149,6 +151,7 @@ def output_of(
     OSError.
     """
     project = runnable(location.project)
+    refuse_isolated(project)
     # If this process is killed, the program ends as well, before a job's files are removed.
     reading, end = os.pipe()
     try:

@@ -51,8 +51,10 @@ The web process writes the answer to a question atomically to a file (``answer-1
 the runner waits for it without a time limit.
 """
 
+import errno
 import json
 import os
+import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -74,6 +76,8 @@ STOP = "stop"
 ANSWER = "answer-{number}.json"
 # The clean checkout in which a recorded commit runs, and what the import guard then reads.
 CHECKOUT, GUARD = "checkout", "guard.json"
+# The folder for temporary files of a run in a sandbox, with its home.
+TEMPORARY = "temporary"
 HIDDEN = "[hidden]"
 # Shorter texts are common words, which would be hidden everywhere.
 MIN_HIDDEN = 8
@@ -155,6 +159,23 @@ def _without_partial(text: str, hidden: str) -> str:
     return text
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file of a job, which its run may have replaced by a link to a file that it may not open itself.
+
+    Raises FileNotFoundError if there is no regular file, and OSError.
+    """
+    try:
+        opened = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return opened
+
+
 def answer_name(number: int) -> str:
     """Return the name of the file that holds the answer to a question."""
     return ANSWER.format(number=number)
@@ -167,7 +188,7 @@ def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
     Reads at most ``MAX_READ_BYTES``: call again until the offset no longer changes.
     """
     try:
-        with open(folder / EVENTS, "rb") as file:
+        with open(open_regular(folder / EVENTS), "rb") as file:
             file.seek(offset)
             data = file.read(MAX_READ_BYTES)
     except FileNotFoundError:
@@ -183,7 +204,7 @@ def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
 def reserved_event(folder: Path) -> SpoolEvent | None:
     """Return the event that a runner wrote to its reserved space, if any."""
     try:
-        with open(folder / RESERVED, "rb") as file:
+        with open(open_regular(folder / RESERVED), "rb") as file:
             return event_from(file.read(RESERVED_BYTES))
     except OSError:
         return None

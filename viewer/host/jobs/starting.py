@@ -31,6 +31,7 @@ from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.kept_keys import keep_keys
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
+from viewer.host.jobs.sandbox.starting import isolation_for, start_isolated
 from viewer.host.jobs.savers import copy_from_saver, is_in_saver, sends_store, source_in, store_of_other_host
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
@@ -201,14 +202,14 @@ def _started_runner(job: Job) -> RunnerProcess:
     refuse_other_code(job, project)
     checkout = write_files(job, project)
     code.record(job, project, checkout)
-    runner = start_runner(
+    runner, in_force = start_runner(
         storage_of(job),
         project,
         engine=engine_name(job.location),
         location=job.location,
         checkout=checkout,
     )
-    job.record_process(runner.pid)
+    job.record_process(runner.pid, in_force)
     if project.kept_keys:
         job.record_kept_keys(project.kept_keys)
     return runner
@@ -313,16 +314,17 @@ def start_runner(
     engine: str = "",
     location: Location | None = None,
     checkout: Checkout | None = None,
-) -> RunnerProcess:
+) -> tuple[RunnerProcess, dict[str, Any]]:
     """Start a runner in a new session, holding the runner lock. Raises JobRefused, OSError.
 
-    Forks a prewarmed process if there is one, else starts the project's interpreter. The working directory is
-    the project's folder, because runs read knowledge and write files relative to it, or that folder in the
-    ``checkout``, which no prewarmed process knows. Without
-    ``engine``, the engine of the project's locations is used. It is given the connection of a ``location``
-    that is a database.
+    Returns what of the project's isolation is in force as well. Without isolation, forks a prewarmed process
+    if there is one, else starts the project's interpreter. The working directory is the project's folder,
+    because runs read knowledge and write files relative to it, or that folder in the ``checkout``, which no
+    prewarmed process knows. Without ``engine``, the engine of the project's locations is used. It is given
+    the connection of a ``location`` that is a database.
     """
     engine = engine or engine_of_project(project)
+    isolation = isolation_for(project)
     environment = runner_environment(storage.name, project, checkout, is_preflight=is_preflight)
     try:
         environment |= store_variables(location)
@@ -336,13 +338,17 @@ def start_runner(
         if not is_preflight:
             environment |= keep_keys(storage, project, environment)
         command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
+        folder = str(checkout.of(project.folder)) if checkout else project.folder
+        if not isolation.is_off:
+            isolated = start_isolated(isolation, project, storage, command, folder, environment, log, lock)
+            return isolated.process, isolated.in_force
         if checkout:
-            return _started(command, str(checkout.of(project.folder)), environment, log, lock)
+            return _started(command, folder, environment, log, lock), {}
         forked = prewarm.fork_runner(storage.runner_argument, project, engine, environment, lock, log)
         if forked is not None:
-            return forked
+            return forked, {}
         prewarm.request_prewarm(project, prewarm.SECONDS_AFTER_A_COLD_START)
-        return _started(command, project.folder, environment, log, lock)
+        return _started(command, folder, environment, log, lock), {}
     finally:
         os.close(log)
         os.close(lock)

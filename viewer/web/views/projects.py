@@ -36,9 +36,11 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Project, Right
 from viewer.models.roles import unrestricted
+from viewer.presentation.isolation import launchers_of
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
 from viewer.records.permissions import require_project, requires
+from viewer.web.isolation import IsolationForm
 from viewer.web.launch.options import DailyLimitsForm
 from viewer.web.views.server import limits_of_project
 
@@ -209,6 +211,27 @@ def _may_change(project: Project | None) -> bool:
     return project is not None and Project.objects.filter(pk=project.pk).exists()
 
 
+@requires(Right.PROJECTS)
+@require_POST
+def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Change how runs of the location's project are isolated."""
+    location = _location(uid)
+    project = location.project
+    if project is None:
+        raise Http404
+    require_project(project)
+    form = IsolationForm(request.POST, stored=project.isolation)
+    if not form.is_valid():
+        proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
+        return _page(request, location, proposed, None, sent_isolation=form)
+    with transaction.atomic():
+        project.change_isolation(form.isolation.as_data())
+        record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {form.isolation.launcher}")
+    messages.success(request, _("Isolation saved."))
+    back = urlencode({"next": _safe_next(request)})
+    return redirect(f"{reverse('project', args=[location.uid])}?{back}#isolation")
+
+
 def _location(uid: UUID) -> Location:
     """The location. Raises Http404."""
     return get_object_or_404(Location.objects.select_related("project"), uid=uid)
@@ -220,6 +243,7 @@ def _page(
     proposed: ProposedProject,
     sent: ProjectForm | None,
     sent_limits: DailyLimitsForm | None = None,
+    sent_isolation: IsolationForm | None = None,
 ) -> HttpResponse:
     projects = Project.objects.filter(host=location.host_id)
     known = location.project or projects.filter(folder=proposed.folder).first()
@@ -245,9 +269,21 @@ def _page(
         "seen": mark_of(*known.code) if known else "",
         "keys": keys_of(location.project) if location.project and _may_change(location.project) else None,
         "day": limits_of_project(location.project, sent_limits) if location.project else None,
+        "isolation": _isolation(location.project, sent_isolation) if location.project else None,
     }
-    is_wrong = form.errors or sent_limits is not None
+    is_wrong = form.errors or sent_limits is not None or sent_isolation is not None
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _isolation(project: Project, sent: IsolationForm | None) -> dict[str, object]:
+    """The form of a project's isolation, and which launchers work on its host."""
+    form = sent or IsolationForm(stored=project.isolation)
+    return {
+        "form": form,
+        "choices": [form["launcher"], form["network"]],
+        "seen": mark_of(project.isolation),
+        "launchers": launchers_of(project.host),
+    }
 
 
 def _facts(interpreter: str, location: Location) -> InterpreterFacts:

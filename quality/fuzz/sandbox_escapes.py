@@ -1,0 +1,197 @@
+"""Attacks from within sandboxes, by a run and by a grandchild that has left it.
+
+Each project is laid out in another way: other projects beside and within it, links that lead out, stores in
+its folder. Passes if nothing of the user's is read, changed, signalled or connected to, if a run that grows
+is ended at its limit, and if no process is left.
+"""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psutil
+
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import temporary_data_folder
+
+LAYOUTS, MAX_SECONDS = 60, 60.0
+RUNNERS = Path(__file__).resolve().parents[2] / "tests/jobs/fake_runners"
+LAUNCHERS = ("landlock", "bubblewrap")
+GROWTH = {"memory": "memory_mb", "seconds": "cpu_seconds", "processes": "processes", "wall": "wall_seconds"}
+LIMITS = {"memory_mb": 150, "cpu_seconds": 1, "processes": 40, "wall_seconds": 1}
+SECRET = "KEY=sk-of-another-project"
+
+
+def tried(folder: Path, seeds: Sequence[int]) -> tuple[Counter[str], list[str]]:
+    """Attack from a project for each seed. Return the counts, and what succeeded. Needs Django."""
+    counts: Counter[str] = Counter()
+    faults: list[str] = []
+    for seed in seeds:
+        for launcher in LAUNCHERS:
+            own = folder / f"{seed}-{launcher}"
+            own.mkdir()
+            _attacked(own, random.Random(seed), launcher, counts, faults)
+    return counts, faults
+
+
+def _attacked(
+    folder: Path, chance: random.Random, launcher: str, counts: Counter[str], faults: list[str]
+) -> None:
+    from django.conf import settings
+
+    from viewer.host_requests import JobRefused
+    from viewer.models import Project
+
+    folders = _layout(folder, chance)
+    own = Project(folder=str(folders[0]), interpreter=sys.executable)
+    own.isolation = {"launcher": launcher, "network": chance.choice(["none", "all"])}
+    own.save()
+    others = [
+        Project.objects.create(
+            folder=str(one), interpreter=sys.executable, environment_file=str(one / ".env")
+        )
+        for one in folders[1:]
+    ]
+    victims = [Path(settings.DATA_DIR) / f"victim-{folder.name}", *(one / ".env" for one in folders[1:])]
+    for path in victims:
+        path.write_text(SECRET)
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = opened.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(folder / "socket"))
+        unix.listen()
+        process = opened.enter_context(
+            subprocess.Popen(["sleep", "100"], env={"KEY": SECRET, "PATH": os.defpath})
+        )
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        given = {
+            "read": [str(path) for path in victims],
+            "write": [str(one) for one in folders[1:]] + ["/etc", "/usr/lib", str(Path.home())],
+            "replace": [str(path) for path in victims],
+            "processes": [process.pid, os.getpid(), 1],
+            "addresses": [address, "192.0.2.1:80"] if own.isolation["network"] == "none" else [],
+            "sockets": [str(folder / "socket")],
+        }
+        (folders[0] / "attack.json").write_text(json.dumps(given))
+        try:
+            count, succeeded = json.loads(_ended(own, "attacks.py", chance)["result"])
+        except JobRefused as refused:
+            counts["refused to start"] += 1
+            expected = {"isolation.cannot_close", "isolation.environment_file_leads_out"}
+            faults += [] if refused.message.code in expected else [f"{folder.name}: {refused}"]
+            count, succeeded = 0, []
+        is_alive = process.poll() is None
+        process.kill()
+    # In processes of its own, another one has these numbers.
+    succeeded = [one for one in succeeded if launcher == "landlock" or "signal to" not in one]
+    succeeded = [one for one in succeeded if not (launcher == "bubblewrap" and one.endswith(" 1"))]
+    changed = [str(path) for path in victims if not path.exists() or path.read_text() != SECRET]
+    left = [str(path) for one in folders[1:] for path in one.glob("left*")]
+    faults += [f"{folder.name}: {one}" for one in (*succeeded, *changed, *left)]
+    faults += [] if is_alive else [f"{folder.name}: a process was killed"]
+    counts["attacks"] += count
+    counts["runs"] += 1
+    for one in others:
+        one.delete()
+
+
+def _layout(folder: Path, chance: random.Random) -> list[Path]:
+    """A project's folder and those of others: beside it, around it, or within it. Links lead to them."""
+    own = folder / chance.choice(["app", "apps/app", "a b", "ä", "app.d/app"])
+    names = ["other", "app2", "apps/other"]
+    others = [folder / chance.choice(names)]
+    if chance.random() < 0.2:
+        others.append(own / "inner")
+    for one in (own, *others):
+        one.mkdir(parents=True, exist_ok=True)
+    for number, other in enumerate(others):
+        (own / f"out-{number}").symlink_to(other)
+        (own / f"up-{number}").symlink_to(other / ".." / ".")
+    return [own, *others]
+
+
+def _ended(project: Any, child: str, chance: random.Random) -> dict[str, Any]:
+    """Run a tiny program in the project's sandbox. Return how it ended. Raises JobRefused."""
+    from django.conf import settings
+
+    from viewer.host.jobs.files import LocalJobStorage
+    from viewer.host.jobs.spool import read_events
+    from viewer.host.jobs.starting import start_runner
+
+    settings.JOB_RUNNERS = {"crewai": RUNNERS / child, "langgraph": RUNNERS / child}
+    name = str(UUID(int=chance.getrandbits(128)))
+    storage = LocalJobStorage(Path(settings.DATA_DIR) / "jobs" / name)
+    storage.create()
+    storage.write_request({"job": name, "kind": "run"})
+    runner, _in_force = start_runner(storage, project)
+    try:
+        runner.wait(MAX_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(runner.pid, 9)
+        return {"status": "hung", "result": '[0, ["the run hung"]]'}
+    events = read_events(storage.path, 0)[0]
+    log = storage.read_log_end(1000)[0].decode(errors="replace")
+    return events[-1]["data"] if events else {"status": "none", "result": json.dumps([0, [log]])}
+
+
+def grown(folder: Path) -> tuple[int, list[str]]:
+    """Let runs grow in each launcher. Return how many, and what went wrong. Needs Django."""
+    from viewer.models import Project
+
+    faults = []
+    for launcher in ("process", *LAUNCHERS):
+        for what, limit in GROWTH.items():
+            own = folder / f"{launcher}-{what}"
+            own.mkdir()
+            (own / "grow").write_text(what)
+            isolation = {"launcher": launcher, limit: LIMITS[limit]}
+            project = Project.objects.create(folder=str(own), interpreter=sys.executable, isolation=isolation)
+            started = time.monotonic()
+            ended = _ended(project, "grows.py", random.Random(f"{launcher}{what}"))
+            error = ended.get("error")
+            reached = error["values"]["limit"] if isinstance(error, dict) else str(ended)
+            if reached != limit or time.monotonic() - started > MAX_SECONDS:
+                faults.append(f"{own.name}: {reached}")
+            faults += [f"{own.name}: process {one} is left" for one in _working_in(own)]
+    return len(GROWTH) * (1 + len(LAUNCHERS)), faults
+
+
+def _working_in(folder: Path) -> list[int]:
+    """The processes whose working directory is this folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def main() -> int:
+    """Attack from all layouts, and print the counts. Return 1 if something succeeded."""
+    with temporary_data_folder() as folder:
+        (folder / "attacks").mkdir()
+        counts, faults = tried(folder / "attacks", range(LAYOUTS))
+        (folder / "growth").mkdir()
+        grew, more = grown(folder / "growth")
+        print_heading("sandboxes", "count")
+        for name, count in (*counts.items(), ("runs that grew", grew)):
+            print_row(name, f"{count:,}")
+        for fault in (*faults, *more):
+            print(fault)
+        return 1 if faults or more else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

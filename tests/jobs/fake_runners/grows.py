@@ -1,0 +1,36 @@
+"""Grows without an end, as the file ``grow`` says: in memory, processor time, processes or time.
+
+What grows is a grandchild in another session, whose parent has exited.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import tiny
+
+spool = tiny.begin()
+what = Path("grow").read_text()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    kept = []
+    if what == "processes":
+        for _number in range(300):
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+    while True:
+        if what == "memory":
+            kept.append(bytearray(10_000_000))
+            if len(kept) > 100:
+                os._exit(1)
+            # Below the limit of each process.
+            if len(kept) > 5 and os.fork():
+                time.sleep(60)
+        elif what == "seconds":
+            sum(range(100_000))
+        else:
+            time.sleep(1)
+time.sleep(60)

@@ -1,0 +1,156 @@
+"""Limits of all processes of a run together, its end, and what a person does meanwhile."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.jobs.conftest import MakeJob, finished, followed
+from tests.jobs.isolation.conftest import ended
+from tests.waiting import wait_until
+from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs.sandbox import probing
+from viewer.models import Job, Project, Question
+from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
+from viewer.records.questions import answer
+
+EACH = ["process", "landlock", "bubblewrap"]
+LIMITS = {
+    "memory": {"memory_mb": 150},
+    "seconds": {"cpu_seconds": 1},
+    "processes": {"processes": 40},
+    "wall": {"wall_seconds": 1},
+}
+
+
+def left(job: Job, folder: str) -> list[psutil.Process]:
+    """The processes that still belong to the job, by what they were started with or where they work."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARKER) == str(job.pk) or process.cwd() == folder:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("launcher", EACH)
+@pytest.mark.parametrize("what", LIMITS)
+def test_a_run_that_grows_is_ended_with_all_its_processes(
+    make_job: MakeJob, project: Project, launcher: str, what: str
+) -> None:
+    (Path(project.folder) / "grow").write_text(what)
+    started = time.monotonic()
+    job = ended(make_job, project, "grows.py", launcher=launcher, **LIMITS[what])
+    assert job.status == "failed" and job.error.code == "isolation.limit_reached", (job.error, job.log_end)
+    assert job.error.values["limit"] in LIMITS[what]
+    assert job.isolation["limits"] == LIMITS[what]
+    assert left(job, project.folder) == []
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_a_cancelled_run_reports_its_end(make_job: MakeJob, project: Project, launcher: str) -> None:
+    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    job = make_job("interruptible.py")
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="task_started").exists())
+        job.request_cancel()
+    assert job.status == "cancelled" and "tidied up" in job.log_end
+    assert left(job, project.folder) == []
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_a_run_that_ignores_signals_is_killed(
+    make_job: MakeJob, project: Project, launcher: str, settings: object
+) -> None:
+    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    job = make_job("ignores_signals.py")
+    settings.CANCEL_GRACE_SECONDS = 1  # type: ignore[attr-defined]
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="started").exists())
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert left(job, project.folder) == []
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_a_killed_supervisor_takes_its_run_along(make_job: MakeJob, project: Project, launcher: str) -> None:
+    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    job = make_job("hangs.py")
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="started").exists())
+        os.kill(Job.objects.get(pk=job.pk).process_id or 0, signal.SIGKILL)
+    assert job.status == "interrupted"
+    assert left(job, project.folder) == []
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_a_person_answers_a_run(make_job: MakeJob, project: Project, launcher: str) -> None:
+    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    job = make_job("asks.py")
+    with followed(job):
+        wait_until(lambda: job.questions.exists())
+        question = Question.objects.get(job=job)
+        assert answer(question, "approved", None)
+    assert job.status == "succeeded" and job.result == "approved", (job.error, job.log_end)
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_the_status_of_a_program_that_fails_is_kept(
+    make_job: MakeJob, project: Project, launcher: str
+) -> None:
+    job = ended(make_job, project, "exits.py", launcher=launcher, open_files=200)
+    plain = finished(_plain(make_job, project))
+    assert (job.status, str(job.error)) == (plain.status, str(plain.error))
+
+
+def _plain(make_job: MakeJob, project: Project) -> Job:
+    Job.objects.all().update(branch="ended")
+    project.change_isolation({})
+    return make_job("exits.py")
+
+
+def test_a_plain_process_is_started_as_ever(make_job: MakeJob, project: Project) -> None:
+    job = ended(make_job, project, "succeeds.py")
+    assert job.status == "succeeded" and job.isolation == {}
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for data, code in (
+        ({"network": "none"}, "network_needs_sandbox"),
+        ({"launcher": "systemd", "network": "none"}, "network_needs_sandbox"),
+        ({"read": ["/data"]}, "folders_need_sandbox"),
+        ({"launcher": "landlock", "read": ["data"]}, "folder_not_absolute"),
+        ({"launcher": "landlock", "write": ["/data/../home"]}, "folder_not_absolute"),
+        ({"memory_mb": 1}, "out_of_range"),
+        ({"memory_mb": -5}, "out_of_range"),
+        ({"memory_mb": 10**9}, "out_of_range"),
+        ({"launcher": "jail"}, "malformed"),
+        ({"sandboxed": True}, "malformed"),
+        ([], "malformed"),
+        ({"memory_mb": True}, "malformed"),
+    ):
+        with pytest.raises(IsolationRefused) as refused:
+            isolation_of(data)
+        assert refused.value.message.code == f"isolation.{code}", data
+
+
+def test_a_launcher_is_offered_only_where_it_was_tried() -> None:
+    found = probing.launchers()
+    assert found["process"] == "" and set(found) == {"process", "systemd", "bubblewrap", "landlock"}
+    assert missing(Isolation(launcher="landlock"), {}) is not None
+    assert missing(Isolation(launcher="landlock"), {"landlock": ""}) is None
+    assert probing.reason_of(["no-such-program"]) == "no-such-program is not installed"
+    assert probing.reason_of([sys.executable, "-c", "raise SystemExit('no bus')"]) == "no bus"
+
+
+def test_the_command_of_a_scope_has_its_limits() -> None:
+    command = probing.scope_command({"memory_mb": 512, "processes": 20})
+    assert command[0] == "systemd-run" and "--scope" in command and command[-1] == "--"
+    assert "MemoryMax=512M" in command and "TasksMax=20" in command

@@ -1,0 +1,181 @@
+"""What a run in a sandbox, and a child that has left it, can reach of the user's."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.jobs.conftest import MakeJob
+from tests.jobs.isolation.conftest import ended, listener
+from viewer.host.jobs.environment import MARKER
+from viewer.models import Job, Location, Project
+
+
+@pytest.fixture
+def others(project: Project, tmp_path: Path) -> Project:
+    """Another project, with its keys."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / ".env").write_text("KEY=sk-of-another-project")
+    return Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, environment_file=str(folder / ".env")
+    )
+
+
+@pytest.fixture
+def process() -> Iterator[int]:
+    """A process of the same user, with a key in its environment."""
+    started = subprocess.Popen(["sleep", "60"], env={"KEY": "sk-of-a-process", "PATH": os.defpath})
+    yield started.pid
+    started.kill()
+    started.wait()
+
+
+def attacked(
+    project: Project, others: Project, process: int, addresses: list[str], sockets: list[str]
+) -> None:
+    """Write what the run tries to reach."""
+    data = Path(settings.DATA_DIR)
+    (data / "other-job").mkdir(exist_ok=True)
+    (data / "other-job" / "log.txt").write_text("of another job")
+    (data / "secret").write_text("of Forkline")
+    files = [str(data / "secret"), str(data / "other-job" / "log.txt"), others.environment_file]
+    given = {
+        "read": [*files, str(data / "other-job"), others.folder],
+        "write": [str(data / "other-job"), others.folder, str(Path.home()), "/usr/lib", "/etc"],
+        "replace": files,
+        "processes": [process, os.getpid()],
+        "addresses": addresses,
+        "sockets": sockets,
+    }
+    (Path(project.folder) / "attack.json").write_text(json.dumps(given))
+
+
+def reached(job: Job) -> list[str]:
+    """What the attacks reached, of several dozen."""
+    assert job.status == "succeeded", (job.error, job.log_end)
+    count, found = json.loads(job.result)
+    assert count > 40
+    return list(found)
+
+
+def test_nothing_of_the_users_is_reached(
+    make_job: MakeJob, project: Project, others: Project, process: int, launcher: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "socket"
+    with listener() as server, listener(socket.AF_UNIX, str(path)):
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        attacked(project, others, process, [address], [str(path)])
+        job = ended(make_job, project, "attacks.py", launcher=launcher, network="none")
+    # In processes of its own, another one may have the number of one outside.
+    found = [one for one in reached(job) if launcher != "bubblewrap" or "signal" not in one]
+    assert found == []
+    assert job.isolation["sandboxed"] and job.isolation["network"] == "none"
+    data = Path(settings.DATA_DIR)
+    assert Path(others.environment_file).read_text() == "KEY=sk-of-another-project"
+    assert (data / "secret").read_text() == "of Forkline"
+    assert not [*Path(others.folder).glob("left*"), *data.glob("*/left*")]
+
+
+def test_with_network_the_files_stay_closed(
+    make_job: MakeJob, project: Project, others: Project, process: int, launcher: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "socket"
+    with listener() as server, listener(socket.AF_UNIX, str(path)):
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        attacked(project, others, process, [address], [str(path)])
+        job = ended(make_job, project, "attacks.py", launcher=launcher)
+    found = {one.removeprefix("child: ") for one in reached(job)}
+    if launcher == "bubblewrap":
+        found = {one for one in found if "signal" not in one}
+    assert found == {f"connect to {address}"}
+
+
+def test_a_plain_process_reaches_all(
+    make_job: MakeJob, project: Project, others: Project, process: int
+) -> None:
+    attacked(project, others, process, [], [])
+    assert len(reached(ended(make_job, project, "attacks.py"))) > 20
+
+
+def test_a_run_works_as_without_one(
+    make_job: MakeJob, project: Project, location: Location, launcher: str
+) -> None:
+    job = ended(make_job, project, "succeeds.py", launcher=launcher)
+    assert job.status == "succeeded", (job.error, job.log_end)
+    assert job.log_end.strip() == "working" and job.tokens == 20
+    assert job.isolation["launcher"] == launcher
+    assert not (job.folder / "temporary").exists()
+
+
+def test_an_environment_file_that_became_a_link_is_not_read(
+    make_job: MakeJob, project: Project, others: Project, launcher: str
+) -> None:
+    own = Path(project.folder) / ".env"
+    own.symlink_to(others.environment_file)
+    project.environment_file = str(own)
+    project.save()
+    job = ended(make_job, project, "shows_environment.py", launcher=launcher)
+    assert job.status == "failed" and job.error.code == "isolation.environment_file_leads_out"
+    assert "sk-of-another-project" not in job.log_end
+
+
+def test_a_folder_that_landlock_cannot_close_refuses_the_start(
+    make_job: MakeJob, project: Project, others: Project
+) -> None:
+    inner = Path(project.folder) / "inner"
+    inner.mkdir()
+    (inner / ".env").write_text("KEY=sk-of-an-inner-project")
+    others.folder, others.environment_file = str(inner), str(inner / ".env")
+    others.save()
+    job = ended(make_job, project, "succeeds.py", launcher="landlock")
+    assert job.status == "failed" and job.error.code == "isolation.cannot_close"
+    (Path(project.folder) / "attack.json").write_text(
+        json.dumps(
+            {
+                "read": [str(inner / ".env")],
+                "write": [],
+                "replace": [str(inner / ".env")],
+                "processes": [],
+                "addresses": [],
+                "sockets": [],
+            }
+        )
+    )
+    job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
+    assert json.loads(job.result)[1] == []
+    assert (inner / ".env").read_text() == "KEY=sk-of-an-inner-project"
+
+
+def test_what_this_machine_lacks_refuses_the_start(make_job: MakeJob, project: Project) -> None:
+    job = ended(make_job, project, "succeeds.py", launcher="systemd", memory_mb=512)
+    assert job.status == "failed" and job.error.code == "isolation.unavailable"
+    assert job.process_id is None and MARKER
+
+
+def test_an_isolation_that_nobody_knows_refuses_the_start(make_job: MakeJob, project: Project) -> None:
+    job = ended(make_job, project, "succeeds.py", launcher="jail")
+    assert job.status == "failed" and job.error.code == "isolation.malformed"
+
+
+def test_kept_keys_cannot_be_read_from_the_file(make_job: MakeJob, project: Project) -> None:
+    own = Path(project.folder) / ".env"
+    own.write_text("OPENAI_API_KEY=sk-of-this-project")
+    project.environment_file = str(own)
+    project.kept_keys = {"OPENAI_API_KEY": "https://api.openai.com/v1"}
+    project.save()
+    nothing: dict[str, list[str]] = {
+        name: [] for name in ("read", "write", "replace", "processes", "addresses", "sockets")
+    }
+    (Path(project.folder) / "attack.json").write_text(json.dumps(nothing | {"replace": [str(own)]}))
+    job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
+    assert json.loads(job.result)[1] == []
+    assert own.read_text() == "OPENAI_API_KEY=sk-of-this-project"
+    job = ended(make_job, project, "attacks.py", launcher="landlock")
+    assert job.status == "failed" and job.error.code == "isolation.cannot_close"

@@ -1,0 +1,1 @@
+"""Sandboxes: the sandbox and limits in which the programs of a project run on this machine."""

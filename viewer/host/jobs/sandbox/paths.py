@@ -1,0 +1,175 @@
+"""Which files a run in a sandbox may open: the least that it needs to run as it does outside one.
+
+It may write the job's folder, the project's and the location's. It may read the system, the interpreter and
+its packages, and Forkline's own code. It may not open Forkline's data folder, other projects, their
+environment files, or anything else of the user's.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from viewer.engines.runner_request import Request
+from viewer.host.jobs.environment import GUARD, path_entries
+from viewer.host_requests import JobRefused
+from viewer.models import Project
+from viewer.records.isolation import Isolation
+
+# Programs and libraries, and what they read of the system. /etc has keys of other programs as well.
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"),
+    *("/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/crypto-policies", "/etc/alternatives"),
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf"),
+    *("/etc/passwd", "/etc/group", "/etc/services", "/etc/protocols", "/etc/mime.types"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone"),
+    *("/etc/fonts", "/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/OpenCL"),
+    *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"),
+)
+# bubblewrap has a folder of its own for these processes.
+OF_LANDLOCK = ("/proc",)
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+# The package ``viewer``: the runners, and what they load by path.
+FORKLINE = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class OpenPaths:
+    """The folders and files that stay open, and those within them that do not."""
+
+    read: list[str]
+    write: list[str]
+    closed: list[str]
+
+
+def open_paths(
+    isolation: Isolation,
+    project: Project,
+    request: Request,
+    environment: Mapping[str, str],
+    folder: Path,
+    program: str,
+) -> OpenPaths:
+    """The paths of a run in a sandbox. ``folder`` is the job's, ``program`` the runner. Raises JobRefused."""
+    interpreter = Path(project.interpreter)
+    read = [
+        *SYSTEM,
+        *(OF_LANDLOCK if isolation.launcher == "landlock" else ()),
+        str(FORKLINE),
+        str(Path(program).parent),
+    ]
+    read += [*_linked(interpreter.parent.parent), *_prefixes(interpreter), *isolation.read]
+    read += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
+    # Those of the server: the project's file, which a run may have written, could name any file.
+    read += [environment[GUARD], *(os.environ.get(name, "") for name in CERTIFICATES)]
+    write = [str(folder), project.folder, *_stores(request), *isolation.write]
+    read, write = _real(read), _real(write)
+    closed = sorted(_closed(project, read, write))
+    if project.kept_keys and project.environment_file:
+        # Keys of it stay with Forkline.
+        closed.append(os.path.realpath(project.environment_file))
+    inside = {path: root for path in closed for root in (*read, *write) if _is_within(path, root)}
+    if isolation.launcher == "landlock":
+        for path in inside:
+            if root := next((one for one in write if _is_within(path, one)), ""):
+                raise JobRefused("isolation.cannot_close", path=path, folder=root)
+        read = [one for root in read for one in _without(root, [*inside])]
+    return OpenPaths(read, write, [*inside])
+
+
+def refuse_other_environment(project: Project) -> None:
+    """Raise JobRefused if the environment file leads into what is closed to the project's runs.
+
+    They may write the project's folder, and could replace the file by a link to the keys of another one.
+    """
+    if not project.environment_file:
+        return
+    real = os.path.realpath(project.environment_file)
+    own = os.path.realpath(project.folder)
+    if any(_is_within(real, path) for path in _closed(project, [], [own])):
+        raise JobRefused("isolation.environment_file_leads_out", path=project.environment_file)
+
+
+def _stores(request: Request) -> Iterator[str]:
+    """The folders of the stores that the run writes, and that it starts from.
+
+    SQLite writes other files next to the store's, also to read it.
+    """
+    location = request.get("location")
+    sources = [location["path"] if location else ""]
+    checkpoint = request.get("checkpoint")
+    if checkpoint and not checkpoint.get("stored"):
+        sources.append(checkpoint.get("source", ""))
+    for source in sources:
+        path = Path(source.partition("#")[0])
+        if path.is_absolute():
+            yield str(path if path.is_dir() else path.parent)
+
+
+def _closed(project: Project, read: Iterable[str], write: Iterable[str]) -> set[str]:
+    """What no run of this project may open, even if it is in a folder that stays open.
+
+    The folder of another project may be open as a part of the interpreter, but never its environment file.
+    """
+    found = {os.path.realpath(settings.DATA_DIR)}
+    own = os.path.realpath(project.folder)
+    for other in Project.objects.here().exclude(pk=project.pk):
+        folder = os.path.realpath(other.folder)
+        # A project may be within another one.
+        if not _is_within(own, folder) and folder not in (*read, *write):
+            found.add(folder)
+        if other.environment_file and other.environment_file != project.environment_file:
+            found.add(os.path.realpath(other.environment_file))
+    home = Path.home()
+    found |= {os.path.realpath(home / name) for name in (".ssh", ".gnupg", ".aws", ".config", ".kube")}
+    return found
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _prefixes(interpreter: Path) -> Iterator[str]:
+    """The folders of the installation that an interpreter belongs to, and of each that it links to."""
+    link = interpreter
+    for _depth in range(10):
+        yield from _linked(link.parent.parent if link.parent.name in ("bin", "Scripts") else link.parent)
+        if not link.is_symlink():
+            break
+        link = Path(os.path.normpath(link.parent / link.readlink()))
+
+
+def _linked(folder: Path) -> Iterator[str]:
+    yield str(folder)
+    try:
+        lines = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        name, _equals, value = line.partition("=")
+        if name.strip() == "home" and Path(value.strip()).is_absolute():
+            yield str(Path(value.strip()).parent)
+
+
+def _real(paths: Iterable[str]) -> list[str]:
+    """The paths that exist, and where their links lead, each once."""
+    found = dict.fromkeys(
+        form for path in paths for form in (os.path.normpath(path), os.path.realpath(path)) if path
+    )
+    return [path for path in found if path != "/" and os.path.lexists(path)]
+
+
+def _without(root: str, closed: list[str]) -> list[str]:
+    """The parts of a folder without those that are closed: Landlock closes nothing within what is open."""
+    if not any(_is_within(path, root) for path in closed):
+        return [root]
+    if root in closed:
+        return []
+    found: list[str] = []
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                found += _without(entry.path, closed)
+    return found

@@ -1,0 +1,155 @@
+"""Starts a run in the sandbox and limits of its project, and returns what is in force."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from django.conf import settings
+
+from viewer.engines.runner_request import Request
+from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs.files import JobStorage
+from viewer.host.jobs.sandbox import probing
+from viewer.host.jobs.sandbox.paths import OpenPaths, open_paths, refuse_other_environment
+from viewer.host.jobs.sandbox.supervisor import SupervisorRequest
+from viewer.host.jobs.spool import TEMPORARY
+from viewer.host_requests import JobRefused
+from viewer.models import Project
+from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+SECONDS_TO_REPORT = 30
+MAX_REPORT_BYTES = 64 * 1024
+# Of the supervisor, which is outside the sandbox: nothing of the project's environment.
+OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+# Folders in the user's home, which is closed.
+OF_HOME = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+
+
+@dataclass(frozen=True)
+class IsolatedRunner:
+    """A supervisor that has started a run, and what is in force."""
+
+    process: "subprocess.Popen[bytes]"
+    in_force: dict[str, Any]
+
+
+def isolation_for(project: Project) -> Isolation:
+    """What the project asks for, if this machine has it. Raises JobRefused."""
+    try:
+        isolation = isolation_of(project.isolation)
+    except IsolationRefused as refused:
+        raise JobRefused(refused.message) from None
+    if isolation.is_off:
+        return isolation
+    if reason := missing(isolation, probing.launchers()):
+        raise JobRefused(reason)
+    if isolation.is_sandboxed:
+        refuse_other_environment(project)
+    return isolation
+
+
+def refuse_isolated(project: Project) -> None:
+    """Raise JobRefused if a program of the project that is no run may not start: it would have no sandbox."""
+    if not isolation_for(project).is_off:
+        raise JobRefused("isolation.only_runs")
+
+
+def start_isolated(
+    isolation: Isolation,
+    project: Project,
+    storage: JobStorage,
+    command: Sequence[str],
+    folder: str,
+    environment: Mapping[str, str],
+    log: int,
+    lock: int,
+) -> IsolatedRunner:
+    """Start a run in a new session, and wait until its sandbox is in force. Raises JobRefused, OSError."""
+    own = Path(storage.runner_argument)
+    temporary = own / TEMPORARY
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    variables, paths = dict(environment), OpenPaths([], [], [])
+    if isolation.is_sandboxed:
+        (temporary / "home").mkdir(mode=0o700, exist_ok=True)
+        for name in OF_HOME:
+            variables.pop(name, None)
+        variables |= {"HOME": str(temporary / "home"), "TMPDIR": str(temporary)}
+        request = cast(Request, storage.read_request())
+        paths = open_paths(isolation, project, request, environment, own, command[1])
+    reading, report = os.pipe()
+    given = os.memfd_create("forkline")
+    try:
+        document = SupervisorRequest(
+            command=list(command),
+            cwd=folder,
+            environment=variables,
+            launcher=isolation.launcher,
+            network=isolation.network,
+            limits=isolation.limits,
+            read=paths.read,
+            write=paths.write,
+            closed=paths.closed,
+            folder=str(own),
+            temporary=str(temporary),
+            hidden=str(Path(settings.DATA_DIR).resolve()),
+            umask=settings.USERS_UMASK,
+            report=report,
+        )
+        with open(given, "wb", closefd=False) as file:
+            file.write(json.dumps(document).encode())
+        os.lseek(given, 0, os.SEEK_SET)
+        scope = probing.scope_command(isolation.limits) if isolation.launcher == "systemd" else []
+        process = subprocess.Popen(
+            [*scope, sys.executable, "-I", str(SUPERVISOR)],
+            env={name: os.environ[name] for name in OF_SUPERVISOR if name in os.environ}
+            | {MARKER: storage.name},
+            stdin=given,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(lock, report),
+        )
+    finally:
+        os.close(given)
+        os.close(report)
+    with open(reading, "rb", buffering=0) as file:
+        answer = _answer(file)
+    if "in_force" not in answer:
+        _end(process)
+        reason = str(answer.get("refused") or f"its supervisor ended with status {process.returncode}")
+        raise JobRefused("isolation.not_started", launcher=isolation.launcher, reason=reason)
+    return IsolatedRunner(process, answer["in_force"])
+
+
+def _answer(file: Any) -> dict[str, Any]:
+    """What the supervisor reports; empty if it ends without a report, or does not report in time."""
+    end = time.monotonic() + SECONDS_TO_REPORT
+    data = b""
+    while not data.endswith(b"\n") and len(data) < MAX_REPORT_BYTES:
+        ready, _w, _x = select.select([file], [], [], max(0.0, end - time.monotonic()))
+        part = file.read(MAX_REPORT_BYTES) if ready else b""
+        if not part:
+            break
+        data += part
+    with suppress(ValueError):
+        found = json.loads(data)
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a supervisor that has started nothing, or did not report. What it started ends with it."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+        return
+    process.kill()
+    process.wait()

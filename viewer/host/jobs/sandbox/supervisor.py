@@ -1,0 +1,519 @@
+"""The program that stays outside the sandbox: starts a run in it, and ends it at its limits.
+
+    <Forkline's interpreter> -I supervisor.py < request
+
+It belongs to the run's job, and so does its session. It reads a ``SupervisorRequest`` as JSON, and writes
+one line of JSON to the descriptor ``report``: what is in force, or why nothing was started. Nothing of the
+project has run before. It exits as the run does, when no descendant of the run is left.
+
+The environment of the run, which the project's file may set, is not its own: ``LD_PRELOAD`` would be loaded
+into a process outside the sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypedDict
+
+if __name__ == "__main__":
+    # ``-I`` leaves this out, so that no variable can name another place.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
+
+import psutil
+
+from viewer.host.jobs import spool
+from viewer.host.jobs.sandbox import kernel
+
+LIMIT_POLL_SECONDS = 0.1
+SECONDS_TO_START = 10
+# Shared memory of a sandbox, as much as Docker has it.
+SHARED_MEMORY_BYTES = 64 * 1024**2
+# What a program in a container of its own needs besides its files.
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+class SupervisorRequest(TypedDict):
+    """What the host asks for. Paths are absolute, and without links.
+
+    ``read`` and ``write`` are the folders and files that stay open, and ``closed`` those within them that do
+    not. ``temporary`` is the run's folder for temporary files, below ``folder``, the job's. ``hidden`` is a
+    folder that the run must not be able to open, by which the sandbox is tested.
+    """
+
+    command: list[str]
+    cwd: str
+    environment: dict[str, str]
+    launcher: str
+    network: str
+    limits: dict[str, int]
+    read: list[str]
+    write: list[str]
+    closed: list[str]
+    folder: str
+    temporary: str
+    hidden: str
+    umask: int
+    report: int
+
+
+class NotStarted(Exception):
+    """The sandbox or limits could not be had. The message is the system's."""
+
+
+def main() -> NoReturn:
+    """Start the run, wait for its end, and exit with its status."""
+    request: SupervisorRequest = json.loads(sys.stdin.buffer.read())
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    # SIGINT and SIGTERM are for the run, in the same group.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        child, facts = start(request)
+    except (NotStarted, OSError, ValueError, psutil.Error) as error:
+        end_descendants()
+        answer(request["report"], {"refused": str(error) or type(error).__name__})
+        sys.exit(1)
+    answer(request["report"], {"in_force": facts})
+    status, limit = watch(child, request["limits"], 2 if request["launcher"] == "bubblewrap" else 0)
+    end_descendants()
+    if limit:
+        record_end(Path(request["folder"]), limit, request["limits"][limit])
+    exit_like(status)
+
+
+def answer(report: int, document: Mapping[str, Any]) -> None:
+    """Tell the host, which may have been killed."""
+    with suppress(OSError):
+        os.write(report, json.dumps(document).encode() + b"\n")
+    os.close(report)
+
+
+def start(request: SupervisorRequest) -> tuple[int, dict[str, Any]]:
+    """Start the run. Return its process and what is in force. Raises NotStarted, OSError, psutil.Error."""
+    facts: dict[str, Any] = {"launcher": request["launcher"], "network": request["network"]}
+    limits = request["limits"]
+    other_tasks = None if os.getuid() == 0 else tasks_of_user()
+    if limits:
+        facts["limits"] = dict(limits)
+        facts["enforced_by"] = dict.fromkeys(limits, "process")
+        for name in ("memory_mb", "cpu_seconds", "processes", "wall_seconds"):
+            if name in limits:
+                facts["enforced_by"][name] = "supervisor"
+    if request["launcher"] == "systemd":
+        facts |= scope_facts(facts.get("enforced_by", {}), limits)
+    if request["launcher"] == "bubblewrap":
+        child, found = start_bubblewrap(request, other_tasks)
+    else:
+        child, found = start_here(request, other_tasks)
+    return child, facts | found
+
+
+def tasks_of_user() -> int:
+    """The processes and threads of this user, which the kernel counts against its limit of them."""
+    count = 0
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().real == os.getuid():
+                count += process.num_threads()
+    return count
+
+
+def scope_facts(enforced_by: dict[str, str], limits: Mapping[str, int]) -> dict[str, Any]:
+    """What the control group of this scope enforces. Raises NotStarted if it lacks what was asked for."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.partition("::")[2] for line in lines if line.startswith("0::")), "")
+    if not own.endswith(".scope"):
+        raise NotStarted("systemd has started the run outside a scope")
+    group = Path("/sys/fs/cgroup") / own.lstrip("/")
+    files = {"memory_mb": ("memory.max", 1024**2), "processes": ("pids.max", 1)}
+    for name, (file, unit) in files.items():
+        if name not in limits:
+            continue
+        try:
+            text = (group / file).read_text().strip()
+        except FileNotFoundError:
+            raise NotStarted(f"the control group of the scope has no {file}") from None
+        if text == "max" or int(text) > limits[name] * unit:
+            raise NotStarted(f"{file} of the scope is {text}")
+        enforced_by[name] = "systemd"
+    return {"scope": own.rpartition("/")[2]}
+
+
+# A run without other mounts: a plain process with limits, one in a scope, or one behind Landlock.
+
+
+def start_here(request: SupervisorRequest, other_tasks: int | None) -> tuple[int, dict[str, Any]]:
+    """Start the run as a child. Return its process and what is in force. Raises NotStarted, OSError."""
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            facts = enter(request, other_tasks)
+            os.write(writing, json.dumps(facts).encode())
+            run_command(request)
+        except BaseException as error:
+            os.write(writing, json.dumps({"refused": str(error) or type(error).__name__}).encode() + b"\n")
+            os._exit(127)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        # Until the program is executed, or the child has written why not.
+        found = [json.loads(line) for line in file.read().replace(b"}{", b"}\n{").splitlines()]
+    refused = next((one["refused"] for one in found if "refused" in one), "" if found else "it was killed")
+    if refused:
+        os.waitpid(child, 0)
+        raise NotStarted(refused)
+    return child, found[0]
+
+
+def enter(request: SupervisorRequest, other_tasks: int | None) -> dict[str, Any]:
+    """Put this process into the sandbox, and set its limits. Return what is in force. Raises OSError."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    os.umask(request["umask"])
+    kernel.limit_resources(request["limits"], other_tasks)
+    if request["launcher"] != "landlock":
+        return {}
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.drop_capabilities()
+    has_network = request["network"] == "all"
+    devices = [one for one in DEVICES if Path(one).exists()]
+    version = kernel.restrict_files(request["read"], [*request["write"], *devices], network=has_network)
+    kernel.install_filter(kernel.system_call_filter(families(request["network"], is_own=False)))
+    refuse_open(request["hidden"])
+    return {"landlock": version, "sandboxed": True, "signals": version < kernel.SCOPE_ABI}
+
+
+def families(network: str, *, is_own: bool) -> tuple[int, ...]:
+    """The families of sockets that a run may have. With a network of its own, they lead nowhere else."""
+    if is_own:
+        return (kernel.AF_UNIX, kernel.AF_INET, kernel.AF_INET6, kernel.AF_NETLINK)
+    return () if network == "none" else (kernel.AF_INET, kernel.AF_INET6, kernel.AF_NETLINK)
+
+
+def refuse_open(hidden: str) -> None:
+    """Raise NotStarted if this process can open a folder that the sandbox should hide."""
+    try:
+        os.close(os.open(hidden, os.O_RDONLY | os.O_DIRECTORY))
+    except OSError:
+        return
+    raise NotStarted(f"{hidden} can be opened in the sandbox")
+
+
+def run_command(request: SupervisorRequest) -> NoReturn:
+    """Become the run. Raises OSError."""
+    os.chdir(request["cwd"])
+    os.execve(request["command"][0], request["command"], request["environment"])  # noqa: S606
+
+
+# A run with mounts, processes and, if it has none, a network of its own.
+
+
+def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tuple[int, dict[str, Any]]:
+    """Start the run in bubblewrap. Return bubblewrap's process, and what is in force.
+
+    Raises NotStarted, OSError, psutil.Error.
+    """
+    is_own = request["network"] == "none"
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    options, given = in_memory(b"\0".join(map(os.fsencode, bubblewrap_options(request))) + b"\0")
+    program, filtered = in_memory(kernel.system_call_filter(families(request["network"], is_own=is_own)))
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            # The supervisor passes SIGINT on to the run, which has its own session: bubblewrap would end.
+            os.setpgid(0, 0)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            os.umask(request["umask"])
+            kernel.limit_resources(request["limits"], other_tasks)
+            for descriptor in (given, filtered, writing):
+                os.set_inheritable(descriptor, True)
+            command = ["bwrap", "--args", str(given), "--seccomp", str(filtered), "--json-status-fd"]
+            command.append(str(writing))
+            clean = {"PATH": os.environ.get("PATH", os.defpath)}
+            os.execvpe("bwrap", [*command, "--", *request["command"]], clean)  # noqa: S606, S607
+        except BaseException as error:
+            os.write(2, f"{error}\n".encode())
+            os._exit(127)
+    options.close()
+    program.close()
+    os.close(writing)
+    # It stays open: bubblewrap writes to it again at its end.
+    return child, bubblewrap_facts(child, reading, is_own=is_own, hidden=request["hidden"])
+
+
+def in_memory(data: bytes) -> tuple[Any, int]:
+    """An anonymous file with these bytes, and its descriptor. It is on no disk."""
+    file = os.fdopen(os.memfd_create("forkline"), "w+b")
+    file.write(data)
+    file.flush()
+    file.seek(0)
+    return file, file.fileno()
+
+
+def bubblewrap_options(request: SupervisorRequest) -> list[str]:
+    """The options of bubblewrap, without the command. The environment is in them, which others could see."""
+    options = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    options += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+    options += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
+    if request["network"] == "none":
+        options.append("--unshare-net")
+    # Targets, and where they lead. The deeper target decides, and of the same one what is written.
+    binds = [(path, "--ro-bind-try", path) for path in request["read"]]
+    binds += [(path, "--bind-try", path) for path in request["write"]]
+    binds += [(folder, "--bind", request["temporary"]) for folder in ("/tmp", "/var/tmp")]  # noqa: S108
+    for path in request["closed"]:
+        if Path(path).is_dir():
+            binds.append((path, "--tmpfs", ""))
+        elif Path(path).exists():
+            binds.append((path, "--ro-bind", "/dev/null"))
+    for target, kind, source in sorted(binds, key=lambda one: (len(Path(one[0]).parts), "ro" not in one[1])):
+        options += [kind, source, target] if source else [kind, target]
+    # Once everything within them is mounted.
+    for target in ("/", *(target for target, kind, _source in binds if kind == "--tmpfs")):
+        options += ["--remount-ro", target]
+    options += ["--chdir", request["cwd"], "--clearenv"]
+    for name, value in request["environment"].items():
+        options += ["--setenv", name, value]
+    return options
+
+
+def bubblewrap_facts(child: int, reading: int, *, is_own: bool, hidden: str) -> dict[str, Any]:
+    """What bubblewrap has put up, once the run is started. Raises NotStarted, OSError, psutil.Error."""
+    end = time.monotonic() + SECONDS_TO_START
+    document = first_status(child, reading, end)
+    namespaces = ["pid", "mnt", "user", "ipc", *(["net"] if is_own else [])]
+    facts = {"sandboxed": True, "namespaces": namespaces}
+    while time.monotonic() < end:
+        # The run may have ended already.
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            if run := _run_below(psutil.Process(int(document["child-pid"]))):
+                refuse_shared([one for one in namespaces if _namespace(run, one) == _namespace("self", one)])
+                if is_same(run, hidden):
+                    raise NotStarted(f"{hidden} can be opened in the sandbox")
+                pass_interrupts(run)
+                return facts
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if b"exit-code" not in os.read(reading, 4096):
+                raise NotStarted(ended_text(child))
+            # Of a run that has ended, bubblewrap has written the numbers of its namespaces.
+            numbers = {one: document.get(f"{one}-namespace") for one in namespaces if one != "user"}
+            refuse_shared(
+                [one for one, number in numbers.items() if f"[{number}]" in _namespace("self", one)]
+            )
+            refuse_shared([one for one, number in numbers.items() if not number])
+            return facts
+        time.sleep(0.005)
+    raise NotStarted("bubblewrap has not started the run in time")
+
+
+def first_status(child: int, reading: int, end: float) -> dict[str, Any]:
+    """What bubblewrap writes once it has made the namespaces. Raises NotStarted."""
+    text = b""
+    while time.monotonic() < end and b"}\n" not in text:
+        ready, _w, _x = select.select([reading], [], [], 0.1)
+        part = os.read(reading, 1) if ready else None
+        if part == b"":
+            break
+        text += part or b""
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise NotStarted(ended_text(child)) from None
+    if "child-pid" not in found:
+        raise NotStarted(ended_text(child))
+    return found
+
+
+def refuse_shared(namespaces: list[str]) -> None:
+    """Raise NotStarted if the run shares namespaces with the rest of the machine."""
+    if namespaces:
+        raise NotStarted(f"bubblewrap shares the namespaces {', '.join(namespaces)}")
+
+
+def pass_interrupts(run: int) -> None:
+    """Send SIGINT on to the run's own session, also one that has come already."""
+
+    def send(_number: int, _frame: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpgid(run), signal.SIGINT)
+
+    signal.signal(signal.SIGINT, send)
+    # It was blocked until now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def ended_text(child: int) -> str:
+    """Say how bubblewrap ended. Its message is in the log."""
+    _pid, status = os.waitpid(child, os.WNOHANG)
+    return f"bubblewrap ended with status {os.waitstatus_to_exitcode(status)}: its message is in the output"
+
+
+def is_same(process: int, folder: str) -> bool:
+    """Whether a process sees the same folder as this one at a path."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/root{folder}").samefile(folder)
+    return False
+
+
+def _run_below(first: psutil.Process) -> int:
+    """The process that bubblewrap's first one has started, once it is another program; 0 before."""
+    found = first.children()
+    return found[0].pid if found and _program_of(found[0]) != _program_of(first) else 0
+
+
+def _program_of(process: psutil.Process) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = Path(f"/proc/{process.pid}/exe").stat()
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _namespace(process: int | str, name: str) -> str:
+    return str(Path(f"/proc/{process}/ns/{name}").readlink())
+
+
+# The limits of all processes of a run together, and its end.
+
+
+def watch(child: int, limits: Mapping[str, int], uncounted: int) -> tuple[int, str]:
+    """Wait for the end of the run. Return its wait status, and the limit that ended it, or an empty text.
+
+    This number of processes is not the run's own.
+    """
+    started = time.monotonic()
+    wall = limits.get("wall_seconds")
+    is_measured = bool({"memory_mb", "cpu_seconds", "processes"} & limits.keys())
+    descriptor = os.pidfd_open(child)
+    polled = select.poll()
+    polled.register(descriptor, select.POLLIN)
+    while True:
+        left = max(0.0, started + wall - time.monotonic()) if wall else None
+        pause = LIMIT_POLL_SECONDS if is_measured else left
+        polled.poll(None if pause is None else min(pause, left or pause) * 1000 + 1)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            os.close(descriptor)
+            return status, ""
+        reap(child)
+        limit = "wall_seconds" if wall and time.monotonic() - started >= wall else reached(limits, uncounted)
+        if limit:
+            os.close(descriptor)
+            end_descendants(keep=child)
+            _pid, status = os.waitpid(child, 0)
+            return status, limit
+
+
+def reap(child: int) -> None:
+    """Wait for descendants whose parent has exited, so that their processor time is counted."""
+    for process in psutil.Process().children():
+        if process.pid != child:
+            with suppress(OSError):
+                os.waitpid(process.pid, os.WNOHANG)
+
+
+def reached(limits: Mapping[str, int], uncounted: int) -> str:
+    """The limit that all processes of the run together have reached; empty for none."""
+    if not {"memory_mb", "cpu_seconds", "processes"} & limits.keys():
+        return ""
+    memory, tasks = 0, -uncounted
+    found = psutil.Process().children(recursive=True)
+    own = os.times()
+    seconds = own.children_user + own.children_system
+    for process in found:
+        with suppress(psutil.Error), process.oneshot():
+            times = process.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+            tasks += process.num_threads()
+            memory += process.memory_info().rss
+    most = limits.get("memory_mb", 0) * 1024**2
+    if most and memory > most and shared_once(found) > most:
+        return "memory_mb"
+    if 0 < limits.get("cpu_seconds", 0) <= seconds:
+        return "cpu_seconds"
+    return "processes" if 0 < limits.get("processes", 0) < tasks else ""
+
+
+def shared_once(processes: Iterable[psutil.Process]) -> int:
+    """The memory of processes in bytes, in which what they share counts once."""
+    total = 0
+    for process in processes:
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total
+
+
+def end_descendants(keep: int = 0) -> None:
+    """Kill every descendant, and wait for all but ``keep``. Stopped first, so that none starts another."""
+    stopped: set[int] = set()
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for _attempt in range(1000):
+            found = {one.pid for one in psutil.Process().children(recursive=True)}
+            new = found - stopped if number == signal.SIGSTOP else found
+            for process in new:
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+            stopped |= found
+            for process in new - {keep} if number == signal.SIGKILL else ():
+                with suppress(ChildProcessError):
+                    os.waitpid(process, os.WNOHANG)
+            if not new - ({keep} if number == signal.SIGKILL else set()):
+                break
+            time.sleep(0.001)
+
+
+def record_end(folder: Path, limit: str, most: int) -> None:
+    """Append the end of the run to its events, unless it has reported one. Never raises."""
+    with suppress(OSError):
+        seq, offset = 0, 0
+        while True:
+            events, after = spool.read_events(folder, offset)
+            if after == offset:
+                break
+            if any(event["kind"] == "ended" for event in events):
+                return
+            seq, offset = max([seq, *(event["seq"] for event in events)]), after
+        message = {"code": "isolation.limit_reached", "values": {"limit": limit, "most": most}}
+        data = {"status": "failed", "error": message}
+        event = spool.SpoolEvent(seq=seq + 1, at=time.time(), kind="ended", data=data)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(folder / spool.EVENTS, flags, 0o600), "wb") as file:
+            # The run may have been killed within a line.
+            file.write(b"\n" + json.dumps(event).encode() + b"\n")
+
+
+def exit_like(status: int) -> NoReturn:
+    """Exit as the run did. bubblewrap reports a signal as a number above 128."""
+    code = os.waitstatus_to_exitcode(status)
+    number = -code if code < 0 else code - 128
+    if code < 0 or number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+        os.kill(os.getpid(), number)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
