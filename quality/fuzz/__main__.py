@@ -26,6 +26,7 @@ TESTS = (
     "quotas",
     "quotas_postgresql",
     "request_headers",
+    "key_proxy",
     "api_tokens",
     "invitations",
     "webhooks",

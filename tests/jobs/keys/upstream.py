@@ -47,6 +47,8 @@ def upstream() -> Iterator[Upstream]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    # Clients leave in the middle of answers.
+    server.handle_error = lambda *_request: None  # type: ignore[method-assign]
     found.port = server.server_address[1]
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

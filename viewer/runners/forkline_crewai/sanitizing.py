@@ -72,6 +72,8 @@ LOST = {
 MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
 # The values of ``llm_type`` that choose a provider's own class, whatever the model's name says.
 NATIVE = {"openai", "anthropic", "azure", "bedrock", "gemini"}
+# Providers whose classes never follow OpenAI's variables.
+WITH_OWN_ADDRESS = (NATIVE - {"openai"}) | {"openrouter", "deepseek", "cerebras", "dashscope", "deepinfra"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
 # The engine adds these to agents.
 ENGINE_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
@@ -158,7 +160,8 @@ def providers_of(model: Any) -> list[str]:
 def address_names(provider: str) -> list[str]:
     """Return the environment variables for the address of this provider's models."""
     upper = provider.upper()
-    return [f"{upper}_BASE_URL", f"{upper}_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE"]
+    own = [f"{upper}_BASE_URL", f"{upper}_API_BASE"]
+    return own if provider in WITH_OWN_ADDRESS else [*own, "OPENAI_BASE_URL", "OPENAI_API_BASE"]
 
 
 def clean_record(record: Any) -> Entity:
