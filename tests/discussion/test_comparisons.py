@@ -1,12 +1,15 @@
 """Comments on the comparison of two checkpoints: one discussion for each pair, for those who see both."""
 
+import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.api.conftest import program_of
 from tests.discussion.test_comments import ada, client_of, eve, text_of
 from tests.terminal import Terminal
 from tests.views.forking import CREW, create_location, stored
@@ -15,6 +18,7 @@ from viewer.host_requests import PruneRules
 from viewer.models import AuditEntry, Checkpoint, Comment, Level, Location, Role, Run
 from viewer.records import discussion
 from viewer.records.discussion import about_comparison, commented_ids, comments_in, mentioned_in
+from viewer.records.roles import account_named
 from viewer.web.login_links import teammate
 
 __all__ = ["ada", "eve"]
@@ -162,3 +166,22 @@ def test_the_terminal_lists_and_adds_them(terminal: Terminal, pair: Pair) -> Non
     assert terminal.document("comments", targets[0])["discussions"] == []
     assert "same" in terminal.refused("comments", targets[0], targets[0])["error"]
     assert "--run" in terminal.refused("comments", *targets, "--run")["error"]
+
+
+def test_a_program_writes_on_what_its_person_sees_and_nothing_else(pair: Pair, theirs: Checkpoint) -> None:
+    first, second = pair
+    client_of("paul", first.location, Level.OPERATOR)
+    program = program_of(account_named("paul"), Level.OPERATOR)
+
+    def sent(*checkpoints: Checkpoint, **more: str) -> Any:
+        names = (f"{one.location.uid}#{one.checkpoint_id}" for one in checkpoints)
+        body = {**dict(zip(("checkpoint", "other"), names, strict=False)), **more}
+        return program.post("/api/commands/comments", json.dumps(body), content_type="application/json")
+
+    answer = sent(first, second, add="Better?")
+    assert answer.status_code == 200 and answer.json()["discussions"][0]["by"] == "paul"
+    assert len(sent(second, first).json()["discussions"]) == 1 and not sent(first).json()["discussions"]
+    for order in ((first, theirs), (theirs, first)):
+        for more in ({}, {"add": "x"}):
+            assert "error" in sent(*order, **more).json()
+    assert Comment.objects.count() == 1
