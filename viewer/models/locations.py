@@ -122,6 +122,7 @@ class Project(models.Model):
         """Set and save the keys that no run gets, each with its address. The project stays confirmed."""
         self.kept_keys = dict(kept)
         self.save(update_fields=["kept_keys"])
+
     def change_isolation(self, isolation: dict[str, Any]) -> None:
         """Set and save how runs are isolated. The project stays confirmed."""
         self.isolation = isolation
