@@ -27,6 +27,7 @@ TESTS = (
     "quotas_postgresql",
     "request_headers",
     "key_proxy",
+    "key_clients",
     "api_tokens",
     "invitations",
     "webhooks",

@@ -116,34 +116,40 @@ KINDS = ("answered", "refused", "closed", "arrived")
 class RunningJob:
     """A job with its key, and what its run knows."""
 
-    name: str
     key: str
     placeholder: str
     url: str
-    lock: int
+
+
+@contextmanager
+def started_job(folder: Path, values: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Start a job with this environment file, whose keys all stay. Yield the variables that its run gets."""
+    from django.conf import settings
+
+    from viewer.host.jobs.files import LocalJobStorage
+    from viewer.host.jobs.kept_keys import keep_keys, keepable_keys
+    from viewer.models import Project
+
+    file = folder / f"{uuid.uuid4()}.env"
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    settings.CHECKPOINT_ROOTS = [folder]
+    project = Project(folder=str(folder), interpreter=sys.executable, environment_file=str(file))
+    project.kept_keys = {key.variable: key.address for key in keepable_keys(project)}
+    storage = LocalJobStorage(Path(settings.DATA_DIR) / "jobs" / str(uuid.uuid4()))
+    storage.create()
+    lock = storage.acquire_runner_lock()
+    assert lock is not None
+    try:
+        yield keep_keys(storage, project, {})
+    finally:
+        os.close(lock)
 
 
 @contextmanager
 def running_job(folder: Path, key: str, address: str) -> Iterator[RunningJob]:
     """Start a job whose key may go to this address."""
-    from django.conf import settings
-
-    from viewer.host.jobs.files import LocalJobStorage
-    from viewer.host.jobs.kept_keys import keep_keys
-    from viewer.models import Project
-
-    file = folder / f"{uuid.uuid4()}.env"
-    file.write_text(f"OPENAI_API_KEY={key}\nOPENAI_BASE_URL={address}\n")
-    project = Project(folder=str(folder), environment_file=str(file), kept_keys={"OPENAI_API_KEY": address})
-    storage = LocalJobStorage(Path(settings.DATA_DIR) / "jobs" / str(uuid.uuid4()))
-    storage.create()
-    lock = storage.acquire_runner_lock()
-    assert lock is not None
-    given = keep_keys(storage, project, {})
-    try:
-        yield RunningJob(storage.name, key, given["OPENAI_API_KEY"], given["OPENAI_BASE_URL"], lock)
-    finally:
-        os.close(lock)
+    with started_job(folder, {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": address}) as given:
+        yield RunningJob(key, given["OPENAI_API_KEY"], given["OPENAI_BASE_URL"])
 
 
 def hostile_request(

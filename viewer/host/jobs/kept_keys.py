@@ -46,7 +46,7 @@ class Vendor:
     variables: tuple[str, ...]
 
 
-# By the beginning of their variables. Each was tried with the clients of both engines (tests/keys).
+# By the beginning of their variables. quality/fuzz/key_clients.py tries them with real clients.
 VENDORS = {
     "OPENAI": Vendor("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
     "ANTHROPIC": Vendor(
