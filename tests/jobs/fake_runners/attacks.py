@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +19,36 @@ def attacks(given: dict[str, Any]) -> dict[str, Callable[[], object]]:
     """The attacks by name. Each raises OSError if it fails."""
     found: dict[str, Callable[[], object]] = {}
     for path in given["read"]:
-        found[f"read {path}"] = lambda path=path: os.close(os.open(path, os.O_RDONLY))
+        found[f"read {path}"] = partial(_open, path)
     for path in given["write"]:
-        found[f"write {path}"] = lambda path=path: _write(Path(path) / "left-by-an-attack")
+        found[f"write {path}"] = partial(_write, Path(path) / "left-by-an-attack")
     for path in given["replace"]:
-        found[f"truncate {path}"] = lambda path=path: os.truncate(path, 0)
-        found[f"rename {path}"] = lambda path=path: Path(path).rename(f"{path}.taken")
-        found[f"remove {path}"] = lambda path=path: Path(path).unlink()
-        found[f"link to {path}"] = lambda path=path: _through_link(path)
-        found[f"hard link to {path}"] = lambda path=path: os.link(path, f"linked-{os.getpid()}")
+        found[f"truncate {path}"] = partial(os.truncate, path, 0)
+        found[f"rename {path}"] = partial(os.rename, path, f"{path}.taken")
+        found[f"remove {path}"] = partial(os.unlink, path)
+        found[f"link to {path}"] = partial(_through_link, path)
+        found[f"hard link to {path}"] = partial(os.link, path, f"linked-{os.getpid()}")
     for process in given["processes"]:
-        found[f"environment of {process}"] = lambda process=process: (
-            Path(f"/proc/{process}/environ").read_bytes()[:1] or _refused()
-        )
-        found[f"files of {process}"] = lambda process=process: list(
-            Path(f"/proc/{process}/root/etc").iterdir()
-        )
-        found[f"memory of {process}"] = lambda process=process: open(f"/proc/{process}/mem", "rb").close()
-        found[f"signal to {process}"] = lambda process=process: os.kill(process, 0)
+        found[f"environment of {process}"] = partial(_environment, process)
+        found[f"files of {process}"] = partial(os.listdir, f"/proc/{process}/root/etc")
+        found[f"memory of {process}"] = partial(_open, f"/proc/{process}/mem")
+        found[f"signal to {process}"] = partial(os.kill, process, 0)
     for address in given["addresses"]:
         host, _colon, port = address.rpartition(":")
-        found[f"connect to {address}"] = lambda host=host, port=int(port): socket.create_connection(
-            (host, port), 2
-        )
-        found[f"datagram to {address}"] = lambda host=host, port=int(port): _datagram(host, port)
+        found[f"connect to {address}"] = partial(socket.create_connection, (host, int(port)), 2)
+        found[f"datagram to {address}"] = partial(_datagram, host, int(port))
     for path in given["sockets"]:
-        found[f"connect to {path}"] = lambda path=path: _connect(path)
+        found[f"connect to {path}"] = partial(_connect, path)
     return found
 
 
-def _refused() -> bytes:
-    raise PermissionError
+def _open(path: str) -> None:
+    os.close(os.open(path, os.O_RDONLY))
+
+
+def _environment(process: int) -> None:
+    if not Path(f"/proc/{process}/environ").read_bytes():
+        raise PermissionError
 
 
 def _write(path: Path) -> None:
