@@ -60,7 +60,7 @@ def headings(path: Path) -> list[str]:
 
 def test_the_guide_has_one_page_per_task() -> None:
     names = ["answer", "audit", "browse", "bulk", "calls", "code", "collect", "compare", "deploy", "effects"]
-    names += ["fork", "http", "keys", "operate", "search", "share", "stores", "sweep", "team"]
+    names += ["fork", "http", "isolation", "keys", "operate", "search", "share", "stores", "sweep", "team"]
     assert [path.stem for path in GUIDE] == names
 
 
