@@ -42,6 +42,10 @@ def _call(number: int, *arguments: object) -> int:
 
 # Limits of each process.
 
+# The supervisor counts the processes of a run. The kernel, which counts all of the user's, stops a run that
+# starts them faster, and leaves room for what the user starts meanwhile.
+MAX_OTHER_TASKS = 500
+
 
 def limit_resources(limits: dict[str, int], other_tasks: int | None) -> None:
     """Set the limits of this process, which its descendants inherit.
@@ -58,7 +62,7 @@ def limit_resources(limits: dict[str, int], other_tasks: int | None) -> None:
     if limits.get("open_files"):
         found.append((resource.RLIMIT_NOFILE, limits["open_files"]))
     if limits.get("processes") and other_tasks is not None:
-        found.append((resource.RLIMIT_NPROC, limits["processes"] + other_tasks))
+        found.append((resource.RLIMIT_NPROC, limits["processes"] + other_tasks + MAX_OTHER_TASKS))
     for kind, most in found:
         _soft, hard = resource.getrlimit(kind)
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)

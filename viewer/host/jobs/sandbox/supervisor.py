@@ -290,6 +290,9 @@ def bubblewrap_options(request: SupervisorRequest) -> list[str]:
             binds.append((path, "--tmpfs", ""))
         elif Path(path).exists():
             binds.append((path, "--ro-bind", "/dev/null"))
+    # A link within another folder is there already, and so is where it leads. Nothing can be mounted on it.
+    roots = {target for target, _kind, _source in binds}
+    binds = [one for one in binds if not (is_linked(one[0]) and roots & set(map(str, Path(one[0]).parents)))]
     for target, kind, source in sorted(binds, key=lambda one: (len(Path(one[0]).parts), "ro" not in one[1])):
         options += [kind, source, target] if source else [kind, target]
     # Once everything within them is mounted.
@@ -299,6 +302,11 @@ def bubblewrap_options(request: SupervisorRequest) -> list[str]:
     for name, value in request["environment"].items():
         options += ["--setenv", name, value]
     return options
+
+
+def is_linked(path: str) -> bool:
+    """Whether a path leads through a link."""
+    return os.path.realpath(path) != path
 
 
 def bubblewrap_facts(child: int, reading: int, *, is_own: bool, hidden: str) -> dict[str, Any]:
