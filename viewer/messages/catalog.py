@@ -46,6 +46,10 @@ CATALOG: dict[str, str] = {
     "isolation.folders_need_sandbox": _(
         "Further folders need the launcher bubblewrap or Landlock: with the others, all files are open."
     ),
+    "isolation.leads_elsewhere": _(
+        "%(path)s was not open to runs of this project so far, and a run may have changed what leads there. "
+        "If you expect it, save the isolation of the project again."
+    ),
     "isolation.limit_reached": _(
         "The run was ended: it reached the limit of its project, %(limit)s = %(most)s."
     ),

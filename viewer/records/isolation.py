@@ -33,7 +33,8 @@ class IsolationRefused(UserFacingError):
 class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a project asks for. A limit of 0 is none. The default is a plain process without limits.
 
-    ``read`` and ``write`` are further folders that a run in a sandbox may use.
+    ``read`` and ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open
+    to the first run since this was set (viewer/host/jobs/sandbox/paths.py).
     """
 
     launcher: Launcher = "process"
@@ -45,6 +46,7 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     wall_seconds: int = 0
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
 
     @property
     def is_off(self) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.jobs.conftest import MakeJob
+from tests.jobs.conftest import MakeJob, finished
 from tests.jobs.isolation.conftest import ended, listener
 from viewer.host.jobs.environment import MARKER
 from viewer.models import Job, Location, Project
@@ -179,3 +179,46 @@ def test_kept_keys_cannot_be_read_from_the_file(make_job: MakeJob, project: Proj
     assert own.read_text() == "OPENAI_API_KEY=sk-of-this-project"
     job = ended(make_job, project, "attacks.py", launcher="landlock")
     assert job.status == "failed" and job.error.code == "isolation.cannot_close"
+
+
+@pytest.mark.parametrize("by", ["pth", "pyvenv", "link", "location"])
+def test_what_a_run_changes_opens_nothing_to_the_next_one(
+    make_job: MakeJob, project: Project, location: Location, tmp_path: Path, launcher: str, by: str
+) -> None:
+    environment, packages = _environment_in(project)
+    inner = Path(project.folder) / "checkpoints"
+    inner.mkdir()
+    Location.objects.filter(pk=location.pk).update(path=str(inner))
+    location.refresh_from_db()
+    assert ended(make_job, project, "succeeds.py", launcher=launcher).status == "succeeded"
+    Job.objects.update(branch="ended")
+    private = tmp_path / "private"
+    (private / "bin").mkdir(parents=True)
+    if by == "pth":
+        (packages / "x.pth").write_text(f"{private}\n")
+    elif by == "pyvenv":
+        (environment / "pyvenv.cfg").write_text(f"home = {private}/bin\n")
+    elif by == "link":
+        python = environment / "bin" / "python"
+        (private / "bin" / "python").symlink_to(python.resolve())
+        python.unlink()
+        python.symlink_to(private / "bin" / "python")
+    else:
+        inner.rmdir()
+        inner.symlink_to(private)
+    job = finished(make_job("succeeds.py"))
+    assert job.status == "failed", by
+    assert by == "location" or job.error.code == "isolation.leads_elsewhere"
+
+
+def _environment_in(project: Project) -> tuple[Path, Path]:
+    """An environment in the project's folder, which its runs may write, with its folder of packages."""
+    environment = Path(project.folder) / ".venv"
+    packages = environment / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (environment / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    project.interpreter = str(environment / "bin" / "python")
+    project.save()
+    return environment, packages

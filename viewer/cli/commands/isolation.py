@@ -58,7 +58,8 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
     if project is None:
         raise CommandError(_("Configure the project of %(location)s on its page first.") % options)
     try:
-        isolation = Isolation() if options["off"] else isolation_of(project.isolation)
+        stored = {name: value for name, value in project.isolation.items() if name != "trusted"}
+        isolation = Isolation() if options["off"] else isolation_of(stored)
         names = ("launcher", "network", *LIMITS, "read", "write")
         given = {name: options[name] for name in names if options[name] is not None}
         changed = checked(msgspec.convert({**msgspec.structs.asdict(isolation), **given}, Isolation))

@@ -220,7 +220,7 @@ def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
     if project is None:
         raise Http404
     require_project(project)
-    form = IsolationForm(request.POST, stored=project.isolation)
+    form = IsolationForm(request.POST, stored=_asked_for(project))
     if not form.is_valid():
         proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
         return _page(request, location, proposed, None, sent_isolation=form)
@@ -275,13 +275,18 @@ def _page(
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
 
 
+def _asked_for(project: Project) -> dict[str, Any]:
+    """The isolation as a person has set it."""
+    return {name: value for name, value in project.isolation.items() if name != "trusted"}
+
+
 def _isolation(project: Project, sent: IsolationForm | None) -> dict[str, object]:
     """The form of a project's isolation, and which launchers work on its host."""
-    form = sent or IsolationForm(stored=project.isolation)
+    form = sent or IsolationForm(stored=_asked_for(project))
     return {
         "form": form,
         "choices": [form["launcher"], form["network"]],
-        "seen": mark_of(project.isolation),
+        "seen": mark_of(_asked_for(project)),
         "launchers": launchers_of(project.host),
     }
 

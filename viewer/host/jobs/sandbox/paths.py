@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 
 from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import GUARD, path_entries
@@ -54,18 +55,17 @@ def open_paths(
 ) -> OpenPaths:
     """The paths of a run in a sandbox. ``folder`` is the job's, ``program`` the runner. Raises JobRefused."""
     interpreter = Path(project.interpreter)
-    read = [
-        *SYSTEM,
-        *(OF_LANDLOCK if isolation.launcher == "landlock" else ()),
-        str(FORKLINE),
-        str(Path(program).parent),
-    ]
-    read += [*_linked(interpreter.parent.parent), *_prefixes(interpreter), *isolation.read]
-    read += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
-    # Those of the server: the project's file, which a run may have written, could name any file.
-    read += [environment[GUARD], *(os.environ.get(name, "") for name in CERTIFICATES)]
-    write = [str(folder), project.folder, *_stores(request), *isolation.write]
-    read, write = _real(read), _real(write)
+    found = [*_linked(interpreter.parent.parent), *_prefixes(interpreter)]
+    found += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
+    # The prefix of an interpreter in ~/bin is the home folder.
+    read = [path for path in _real(found) if not Path.home().is_relative_to(path)] + _real(isolation.read)
+    write = _real([project.folder, *isolation.write])
+    _refuse_untrusted(isolation, project, {*read, *write})
+    fixed = [*SYSTEM, *(OF_LANDLOCK if isolation.launcher == "landlock" else ())]
+    # Certificates of the server: the project's file, which a run may have written, could name any file.
+    fixed += [*(os.environ.get(name, "") for name in CERTIFICATES), environment[GUARD]]
+    read += _real([*fixed, str(FORKLINE), str(Path(program).parent)])
+    write += _real([str(folder), *_stores(request)])
     closed = sorted(_closed(project, read, write))
     if project.kept_keys and project.environment_file:
         # Keys of it stay with Forkline.
@@ -77,6 +77,22 @@ def open_paths(
                 raise JobRefused("isolation.cannot_close", path=path, folder=root)
         read = [one for root in read for one in _without(root, [*inside])]
     return OpenPaths(read, write, [*inside])
+
+
+def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -> None:
+    """Raise JobRefused for a path that was not open to the first run since the isolation was set.
+
+    Links, pyvenv.cfg and ``.pth`` files name these paths, and a run may write them if its environment is in
+    the project's folder.
+    """
+    if isolation.trusted:
+        if new := sorted(paths - set(isolation.trusted)):
+            raise JobRefused("isolation.leads_elsewhere", path=new[0])
+        return
+    with transaction.atomic():
+        stored = Project._base_manager.select_for_update().filter(pk=project.pk).first()
+        if stored is not None and stored.isolation == project.isolation:
+            stored.change_isolation({**stored.isolation, "trusted": sorted(paths)})
 
 
 def refuse_other_environment(project: Project) -> None:
@@ -95,7 +111,7 @@ def refuse_other_environment(project: Project) -> None:
 def _stores(request: Request) -> Iterator[str]:
     """The folders of the stores that the run writes, and that it starts from.
 
-    SQLite writes other files next to the store's, also to read it.
+    SQLite writes other files next to the store's, also to read it. Raises JobRefused.
     """
     location = request.get("location")
     sources = [location["path"] if location else ""]
@@ -105,7 +121,11 @@ def _stores(request: Request) -> Iterator[str]:
     for source in sources:
         path = Path(source.partition("#")[0])
         if path.is_absolute():
-            yield str(path if path.is_dir() else path.parent)
+            store = str(path if path.is_dir() else path.parent)
+            # Locations have real paths. A run may have replaced a folder in its project by a link.
+            if os.path.realpath(store) != store:
+                raise JobRefused("isolation.leads_elsewhere", path=store)
+            yield store
 
 
 def _closed(project: Project, read: Iterable[str], write: Iterable[str]) -> set[str]:
