@@ -69,9 +69,15 @@ READS = {
     "api-export": (Action.EXPORTED, Audited.RUN),
     "api-sweep": (Action.OPENED, Audited.SWEEP),
     "api-job-outcome": (Action.OPENED, Audited.JOB),
-    "api-command-comments": (Action.OPENED, Audited.RUN),
+    # One that only shows a plan, or reads, opens the row that it names.
+    **{
+        f"api-command-{name}": (Action.OPENED, Audited.CHECKPOINT)
+        for name in ("comments", "note", "fork", "resume", "publish", "sweep", "bulk", "replay")
+    },
+    "api-command-list": (Action.OPENED, Audited.LOCATION),
     "api-command-answer": (Action.OPENED, Audited.QUESTION),
     "api-command-keys": (Action.OPENED, Audited.LOCATION),
+    "api-command-prune": (Action.OPENED, Audited.LOCATION),
     "api-command-shares": (Action.OPENED, Audited.SHARE),
     "api-command-roles": (Action.OPENED, Audited.TEAM),
     "api-command-invitations": (Action.OPENED, Audited.INVITATION),

@@ -193,14 +193,14 @@ def test_what_is_done_is_recorded(checkpoint: Checkpoint, settings: LazySettings
         return list(found.values_list("action", "kind", "result"))
 
     assert entries(viewer, "info") == [("opened", "checkpoint", "done")]
-    assert entries(viewer, "comments") == [("opened", "run", "done")]
+    assert entries(viewer, "comments") == [("opened", "checkpoint", "done")]
     assert entries(viewer, "comments", add="x") == [("added", "run", "not_done")]
-    assert entries(viewer, "list") == [] == entries(viewer, "note")
+    assert entries(viewer, "list") == [("opened", "location", "done")]
     assert entries(admin, "keys") == [("opened", "location", "done")]
-    assert entries(admin, "fork", plan=True) == []
+    assert entries(admin, "fork", plan=True) == [("opened", "checkpoint", "done")]
     assert entries(viewer, "fork") == [("started", "job", "not_done")]
     assert ("started", "job", "done") in entries(admin, "fork")
-    assert entries(admin, "prune", days="0") == []
+    assert entries(admin, "prune", days="0") == [("opened", "location", "done")]
     assert entries(admin, "cancel", job="none") == [("cancelled", "job", "not_done")]
 
 

@@ -61,7 +61,7 @@ SERVED: Mapping[str, Served] = {
     **dict.fromkeys(("fork", "resume", "publish", "sweep", "bulk", "replay", "score"), STARTED),
     "run": Served(Right.RUN, changes=Right.RUN),
     "note": Served(changes=Right.ANNOTATE, by=frozenset({"name", "note", "labels", "star", "no_star"})),
-    "comments": Served(changes=Right.COMMENT, by=frozenset({"add"}), opens=Audited.RUN),
+    "comments": Served(changes=Right.COMMENT, by=frozenset({"add"})),
     "collection": Served(changes=Right.ANNOTATE, by=frozenset({"add", "item", "remove", "import", "delete"})),
     "answer": Served(changes=Right.ANSWER, by=frozenset({"text"}), opens=Audited.QUESTION),
     "cancel": Served(Right.CANCEL, changes=Right.CANCEL),
@@ -168,6 +168,7 @@ def _answered(outcome: Outcome, warnings: list[str], reply: Reply, status: int) 
         is_refused = bool(output.status) and bool(output.document.get("error"))
         text = limited(json_parts(output.document))
         return replied(text, 409 if is_refused else status, output.status)
+    limited([output.file])
     parts: dict[str, Any] = {
         "status": output.status,
         "warnings": warnings,
@@ -176,7 +177,9 @@ def _answered(outcome: Outcome, warnings: list[str], reply: Reply, status: int) 
         "file_name": output.file_name,
     }
     if reply.reply == "json":
-        text = limited(json_parts(output.document))
+        # A file is not sent twice.
+        shown = {name: value for name, value in output.document.items() if name != "text" or not output.file}
+        text = limited(json_parts(shown))
         return replied(f'{as_json(parts)[:-1]}, "document": {text}}}', status, output.status)
     lines = limited(f"{one_line(line)}\n" for line in output.lines).split("\n")[:-1]
     return replied(as_json({**parts, "lines": lines}), status, output.status)

@@ -169,9 +169,9 @@ def _invalid(request: HttpRequest, error: CommandError) -> HttpResponse:
 
 @api.exception_handler(UserFacingError)
 def _refusal(request: HttpRequest, error: UserFacingError) -> HttpResponse:
+    # What a checkpoint or job refuses is its state. Other refusals of a host pass.
     if error.message.code == "host.not_permitted":
         return _not_permitted(request, error)
-    # What a checkpoint or job refuses is its state. Other refusals of a host pass.
     is_away = isinstance(error, HostAway) or type(error) is HostRefusal
     return refused(translate(error), HTTPStatus.SERVICE_UNAVAILABLE if is_away else HTTPStatus.CONFLICT)
 

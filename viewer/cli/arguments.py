@@ -78,7 +78,8 @@ def command_line(command: str, given: Mapping[str, Any]) -> list[str]:
         value = given.get(name)
         if action.option_strings:
             options += _option(action.option_strings[0], value)
-        elif value is None or value == []:
+        elif value in (None, [], "--"):
+            # The parser drops a "--" wherever it stands, and would confuse the arguments after it.
             missing = missing or name
         elif missing:
             raise CommandError(_("%(name)s needs %(missing)s.") % {"name": name, "missing": missing})

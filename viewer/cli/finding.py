@@ -31,14 +31,14 @@ from viewer.host_requests import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, Host, Location, Run
-from viewer.records.audit import is_at_terminal
+from viewer.records.audit import Audited, is_at_terminal, opens_row
 from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, location_named, path_of
 from viewer.stores.addresses import shown_path
 from viewer.validation import one_line, shortened
 
-# Digits of the key of a row.
-MAX_KEY_DIGITS = 18
+# Digits of the key of a row, and the # that the path of a location may have.
+MAX_KEY_DIGITS, MAX_MARKS = 18, 20
 # Seconds between two reports of an import.
 REPORT_SECONDS = 2.0
 
@@ -46,34 +46,37 @@ REPORT_SECONDS = 2.0
 def imported_location(path: str | Path) -> Location:
     """The location at a path, after an import. Raises CommandError if it cannot be read.
 
-    Only a person at a terminal adds one by that.
+    Only a person at a terminal adds one by that. A program gets what a worker has imported, as pages do: it
+    waits for no disk, and not for a long import.
     """
     if is_at_terminal():
         location, summary = imported(path)
+        read_error = summary.read_error
+        if is_indexed(location) and not read_error:
+            # The first import lists only the newest runs.
+            read_error = ask(ImportLocation(location.pk)).read_error
+        location.refresh_from_db()
     else:
         location = known_location(str(path))
-        summary = ask(ImportLocation(location.pk))
-        location.refresh_from_db()
-    if is_indexed(location) and not summary.read_error:
-        # The first import lists only the newest runs.
-        summary = ask(ImportLocation(location.pk))
-    if summary.read_error:
+        read_error = location.read_error
+    if read_error:
         # What was imported before is still shown. The JSON document has no field for the error.
         text = _("%(location)s is shown as last imported. Error: %(reason)s")
-        warn(text % {"location": location.path, "reason": translate(summary.read_error)})
-    location.refresh_from_db()
+        warn(text % {"location": location.path, "reason": translate(read_error)})
     return location
 
 
 def known_location(text: str) -> Location:
     """The location with this key or path, or HOST:PATH, that a program sees. Raises CommandError."""
+    found = None
     with suppress(ValueError):
-        if found := Location.objects.filter(uid=UUID(text)).first():
-            return found
+        found = Location.objects.filter(uid=UUID(text)).first()
     try:
-        return location_named(text)
+        found = found or location_named(text)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
+    opens_row(Audited.LOCATION, found.uid)
+    return found
 
 
 def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location, ImportResult]:
@@ -190,7 +193,10 @@ def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
         return target
     path, identifier = split_target(target)
     if not is_at_terminal():
-        return _by_key(target) if target.isascii() and target.isdigit() else _by_program(path, identifier)
+        is_key = target.isascii() and target.isdigit()
+        row = _by_key(target) if is_key else _by_program(path, identifier)
+        opens_row(Audited.CHECKPOINT, row.pk)
+        return row
     if path and identifier and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)
     file = typed_path(target).absolute()
@@ -207,7 +213,8 @@ def split_target(target: str) -> tuple[str, str]:
     Both may hold a ``#``: the location is the longest part that is known or exists.
     """
     marks = [position for position, character in enumerate(target) if character == "#"]
-    for position in reversed(marks):
+    # Each is looked up.
+    for position in reversed(marks[:MAX_MARKS]):
         if may_be_location(target[:position]):
             return target[:position], target[position + 1 :]
     path, _mark, rest = target.rpartition("#")

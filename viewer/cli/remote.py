@@ -10,6 +10,7 @@ import http.client
 import ipaddress
 import json
 import re
+import socket
 import ssl
 import stat
 import threading
@@ -28,6 +29,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
+from viewer.cli import SUBCOMMANDS
 from viewer.cli.arguments import request_of
 from viewer.cli.output import Output, warn, written
 from viewer.cli.running import event_line
@@ -49,7 +51,6 @@ TOKEN_FILE_BYTES = 1_000
 # What may pass without an effect on a second attempt.
 BUSY = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 HOST = re.compile(r"[\w.:-]+")
-UNSAFE_NAME = re.compile(r"[^\w .()-]")
 
 
 class ConnectionFailed(Exception):
@@ -128,16 +129,13 @@ def sent(server: Server, method: str, path: str, body: bytes = b"", **headers: s
 
     A redirection is not followed, so the token is sent to no other host.
     """
-    connection = _connection(server)
-    # A server that sends a byte from time to time reaches no timeout of the socket.
-    deadline = threading.Timer(TOTAL_SECONDS, _end, [connection])
-    deadline.daemon = True
+    connection, deadline = _connection(server), None
     try:
         with closing(connection):
             connection.connect()
             _check_peer(server, connection)
             connection.sock.settimeout(ANSWER_SECONDS)
-            deadline.start()
+            deadline = _deadline(connection.sock)
             fixed = {
                 "Authorization": f"Bearer {server.token}",
                 "Content-Type": "application/json",
@@ -146,6 +144,9 @@ def sent(server: Server, method: str, path: str, body: bytes = b"", **headers: s
             connection.request(method, path, body or None, {**fixed, **headers})
             response = connection.getresponse()
             data = response.read(MAX_ANSWER + 1)
+            if response.length and len(data) <= MAX_ANSWER:
+                # ``read`` says nothing about a connection that ends within an answer.
+                raise http.client.IncompleteRead(data, response.length)
     except ssl.SSLCertVerificationError as error:
         message = _("The certificate of %(server)s is not valid: %(reason)s")
         values = {"server": server.address, "reason": error.verify_message}
@@ -153,7 +154,8 @@ def sent(server: Server, method: str, path: str, body: bytes = b"", **headers: s
     except (OSError, http.client.HTTPException) as error:
         raise ConnectionFailed(str(error) or type(error).__name__) from None
     finally:
-        deadline.cancel()
+        if deadline:
+            deadline.cancel()
     return _answer(server, response, data)
 
 
@@ -172,9 +174,20 @@ def _check_peer(server: Server, connection: http.client.HTTPConnection) -> None:
         )
 
 
-def _end(connection: http.client.HTTPConnection) -> None:
+def _deadline(sock: socket.socket) -> threading.Timer:
+    """Start a timer that ends a connection: a byte from time to time reaches no timeout of the socket.
+
+    It needs the socket, which the connection gives up once the answer has begun and will end with it.
+    """
+    timer = threading.Timer(TOTAL_SECONDS, _end, [sock])
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _end(sock: socket.socket) -> None:
     with suppress(OSError):
-        connection.sock.shutdown(2)
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def _answer(server: Server, response: http.client.HTTPResponse, data: bytes) -> Answer:
@@ -189,18 +202,23 @@ def _answer(server: Server, response: http.client.HTTPResponse, data: bytes) -> 
     except (ValueError, RecursionError):
         document = None
     version = response.headers.get("Forkline-Version", "")
+    if not version and response.status in BUSY:
+        # A proxy's, or the server's own before a command has begun.
+        reason = document.get("error") if isinstance(document, dict) else None
+        raise ConnectionFailed(f"{response.status} {reason or response.reason}")
     if not isinstance(document, dict) or not (version or "error" in document):
-        if response.status in BUSY:
-            raise ConnectionFailed(f"{response.status} {response.reason}")
         raise CommandError(_("%s does not answer as Forkline does.") % server.address)
     status = response.headers.get("Forkline-Exit-Status", "")
     exit_status = int(status) if re.fullmatch(r"[0-9]{1,3}", status) else None
     return Answer(document, response.status, exit_status, version)
 
 
-def repeated(server: Server, send: Callable[[], Answer], seconds: float = sum(PAUSES)) -> Answer:
-    """What ``send`` returns, called again if there was no answer. Raises CommandError if there never is."""
-    pauses, until = iter(PAUSES), time.monotonic() + seconds
+def repeated(server: Server, send: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    """What ``send`` returns, called again if there was no answer.
+
+    Raises ConnectionFailed if there was none for so many ``seconds``, or for the sum of all pauses.
+    """
+    pauses, until = iter(PAUSES), time.monotonic() + (seconds or sum(PAUSES))
     while True:
         try:
             answer = send()
@@ -210,7 +228,7 @@ def repeated(server: Server, send: Callable[[], Answer], seconds: float = sum(PA
         except ConnectionFailed as failed:
             reason = str(failed)
             if time.monotonic() > until:
-                raise CommandError(no_answer(server, reason)) from None
+                raise
         pause = next(pauses, PAUSES[-1])
         if pause == PAUSES[0]:
             warn(_("%s Trying again …") % no_answer(server, reason))
@@ -277,13 +295,18 @@ class Call:
         def send() -> Answer:
             return sent(self.server, "POST", path, data, **{"Idempotency-Key": self.key})
 
-        if self.command not in SENT_ONCE:
-            return checked(self.server, repeated(self.server, send))
+        # With another key, the same command would start again.
+        is_change = self.command in SENT_ONCE or SUBCOMMANDS[self.command].outcome is not None
+        unknown = _("%s It may have been done: look before you repeat it.") if is_change else "%s"
         try:
-            return checked(self.server, send())
+            answer = send() if self.command in SENT_ONCE else repeated(self.server, send)
         except ConnectionFailed as failed:
-            message = _("%s It may have been done: look before you repeat it.")
-            raise CommandError(message % no_answer(self.server, str(failed))) from None
+            raise CommandError(unknown % no_answer(self.server, str(failed))) from None
+        except KeyboardInterrupt:
+            if is_change:
+                warn(unknown % _("Interrupted."))
+            raise
+        return checked(self.server, answer)
 
     def waited(self, jobs: Sequence[UUID], *, prints_events: bool) -> Mapping[str, Any]:
         """Wait until the jobs have ended or ask, and return the answer then. Raises CommandError.
@@ -306,8 +329,7 @@ class Call:
     def _outcome(self, job: UUID) -> Mapping[str, Any]:
         if self.command not in SENT_ONCE:
             return self.send(waited=True)
-        path = f"/api/jobs/{job}/outcome?{self.reply}"
-        return checked(self.server, repeated(self.server, lambda: sent(self.server, "GET", path)))
+        return got(self.server, f"/api/jobs/{job}/outcome?{self.reply}")
 
 
 def follow(server: Server, job: UUID, *, prints_events: bool) -> None:
@@ -317,9 +339,7 @@ def follow(server: Server, job: UUID, *, prints_events: bool) -> None:
     """
     after, pause = 0, MIN_POLL
     while True:
-        path = f"/api/jobs/{job}/events?after={after}"
-        answer = repeated(server, partial(sent, server, "GET", path), PATIENCE_SECONDS)
-        found = checked(server, answer)
+        found = got(server, f"/api/jobs/{job}/events?after={after}", PATIENCE_SECONDS)
         events: object = found.get("events")
         for event in events if prints_events and isinstance(events, list) else ():
             if isinstance(event, dict):
@@ -333,6 +353,14 @@ def follow(server: Server, job: UUID, *, prints_events: bool) -> None:
         time.sleep(pause)
 
 
+def got(server: Server, path: str, seconds: float | None = None) -> Mapping[str, Any]:
+    """The document at an address. Raises CommandError."""
+    try:
+        return checked(server, repeated(server, partial(sent, server, "GET", path), seconds))
+    except ConnectionFailed as failed:
+        raise CommandError(no_answer(server, str(failed))) from None
+
+
 def checked(server: Server, answer: Answer) -> Mapping[str, Any]:
     """The document of an answer. Raises CommandError for an error."""
     if answer.status < HTTPStatus.BAD_REQUEST:
@@ -343,7 +371,7 @@ def checked(server: Server, answer: Answer) -> Mapping[str, Any]:
     text = str(answer.document.get("error"))
     if answer.status == HTTPStatus.NOT_FOUND and not answer.version:
         text = _("%s does not know this command. It may run another version of Forkline.") % server.address
-    elif answer.version != settings.VERSION:
+    elif answer.version not in ("", settings.VERSION):
         values = {"theirs": answer.version, "own": settings.VERSION}
         text += " " + _("The server runs Forkline %(theirs)s, and this is Forkline %(own)s.") % values
     raise CommandError(text, returncode=answer.exit_status or 1)
@@ -385,7 +413,15 @@ def output_of(command: str, found: Mapping[str, Any], options: Mapping[str, Any]
     if not isinstance(file, str) or command not in NEW_FILES:
         return Output(document, texts_in(found, "lines"), status)
     if target == "-":
-        return Output(document, [], status, file)
-    name = UNSAFE_NAME.sub("_", str(found.get("file_name") or "")).lstrip(".")[:100]
-    shown = {name: value for name, value in document.items() if name != "text"}
-    return written(shown, target or name or command, file)
+        return Output({**document, "text": file}, [], status, file)
+    return written(document, target or _new_name(found, options), file)
+
+
+def _new_name(found: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """The name of a new file in this folder: of the format that was asked for, whatever the server calls it.
+
+    Other files, such as ``conftest.py`` and ``Makefile``, are executed by programs that find them.
+    """
+    from viewer.presentation.export import ALL_FORMATS, file_named
+
+    return file_named(str(found.get("file_name") or ""), ALL_FORMATS[options["format"]])

@@ -488,9 +488,12 @@ ALL_FORMATS = {**FORMATS, **TESTS}
 
 def file_name(run: Run, wanted: Format[Run]) -> str:
     """A file name that every system accepts."""
-    # The name of a module has no dots.
-    name = (
-        re.sub(r"[^\w-]+" if wanted.prefix else r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80]
-        or "run"
-    )
-    return f"{wanted.prefix}{name}.{wanted.ending}"
+    return file_named(f"{run}-{run.key}", wanted)
+
+
+def file_named(text: str, wanted: Format[Any]) -> str:
+    """A file name of a format that every system accepts, after any text or name of such a file."""
+    text = text.removeprefix(wanted.prefix).removesuffix(f".{wanted.ending}")
+    # The name of a module has no dots, and no program takes a name for an option.
+    name = re.sub(r"[^\w-]+" if wanted.prefix else r"[^\w.-]+", "_", text).strip("._-")[:80]
+    return f"{wanted.prefix}{name or 'run'}.{wanted.ending}"

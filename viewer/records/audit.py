@@ -105,6 +105,12 @@ def opens(kind: Audited, key: object, detail: str = "") -> None:
         actor.opened = (kind, str(key), detail)
 
 
+def opens_row(kind: Audited, key: object) -> None:
+    """Name the row that the present request opens, if it is one that only opens something."""
+    if (actor := acting.get()) and actor.opened:
+        opens(kind, key)
+
+
 def act_as(user: User) -> None:
     """Name a person who has logged in, or created their account, as the actor of the present request."""
     if actor := acting.get():

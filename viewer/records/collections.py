@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from uuid import UUID, uuid5
 
 import msgspec
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 
 from viewer.data_folder.locks import exclusive_transaction
@@ -149,8 +150,16 @@ def change_collection(collection: Collection, name: str, description: str) -> No
 
 
 def delete_collection(collection: Collection) -> None:
-    """Delete the collection with its items. What they refer to stays."""
+    """Delete the collection with its items. What they refer to stays.
+
+    Raises PermissionDenied if the present request does not see all of the items.
+    """
     with exclusive_transaction(LOCK):
+        with unrestricted():
+            count = collection.items.count()
+        if collection.items.count() < count:
+            # Somebody else's.
+            raise PermissionDenied
         record(Action.REMOVED, Audited.COLLECTION, collection.pk)
         collection.delete()
 
@@ -197,10 +206,12 @@ def _write(item: CollectionItem, texts: list[str], project: int | None) -> None:
 
 
 def _store(collection: Collection, items: list[CollectionItem], person: Any) -> list[CollectionItem]:
-    if not Collection.objects.filter(pk=collection.pk).exists():
-        raise NotCollected("collection.gone")
-    if collection.items.count() + len(items) > MAX_ITEMS:
-        raise NotCollected("collection.too_many_items", most=MAX_ITEMS)
+    # A program does not see a new one before it has an item that it sees.
+    with unrestricted():
+        if not Collection.objects.filter(pk=collection.pk).exists():
+            raise NotCollected("collection.gone")
+        if collection.items.count() + len(items) > MAX_ITEMS:
+            raise NotCollected("collection.too_many_items", most=MAX_ITEMS)
     for item in items:
         item.pk, item.collection, item.made_by = None, collection, person
     if items:

@@ -40,7 +40,7 @@ from viewer.models import Checkpoint, Location, Problem, Run
 from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines, table_of
 from viewer.presentation.comparison_sides import compared_checkpoints, reference_to
 from viewer.presentation.run.window import listing_texts
-from viewer.records.audit import Action, Audited, record
+from viewer.records.audit import Action, Audited, is_at_terminal, record
 from viewer.records.bodies import stored_contents
 from viewer.records.locations import is_indexed
 
@@ -68,7 +68,8 @@ def _handle_list(options: Mapping[str, Any]) -> Output:
         found: Iterable[Run] = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
-        ask(FindEnds(location.pk))
+        if is_at_terminal():
+            ask(FindEnds(location.pk))
         found = runs_of(location)
     # Of an indexed location, only the checkpoints of a named run are listed now.
     has_rows = is_one_run or not is_indexed(location)

@@ -22,7 +22,7 @@ from viewer.presentation.collections import (
 )
 from viewer.records import collections
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
-from viewer.records.collections import MAX_BYTES, NotCollected, NotImported
+from viewer.records.collections import MAX_BYTES, MAX_ITEMS, NotCollected, NotImported
 from viewer.validation import NAME, TEXT, InvalidInput, content_of
 
 Kind = CollectionItem.Kind
@@ -155,7 +155,10 @@ def _imported(file: str) -> bytes:
 def _added(options: Mapping[str, Any]) -> Output:
     kind = Kind.CALL if options["call"] else Kind.MESSAGE if options["message"] else Kind.CHECKPOINT
     part = options["call"] or options["message"] or ""
-    subjects = [subject_of(checkpoint_at(name), kind, part) for name in dict.fromkeys(options["add"])]
+    names = list(dict.fromkeys(options["add"]))
+    if len(names) > MAX_ITEMS:
+        raise NotCollected("collection.too_many_items", most=MAX_ITEMS)
+    subjects = [subject_of(checkpoint_at(name), kind, part) for name in names]
     person = present_actor().user
     collection = collections.collection_named(options["name"], person)
     texts = options["note"] or "", options["expected"] or ""

@@ -13,7 +13,7 @@ from viewer.cli.rows import checkpoint_document
 from viewer.host_requests import IndexNow, ask
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
-from viewer.records.audit import Action, Audited, record
+from viewer.records.audit import Action, Audited, is_at_terminal, record
 from viewer.records.search import Results, SearchRefused, SearchResult, progress, search
 from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.validation import NAME, OptionType, number_option
@@ -96,11 +96,12 @@ def checked(name: str, text: str) -> str:
 
 
 def _handle_search(options: Mapping[str, Any]) -> Output:
-    """The results, after new checkpoints were indexed for a while. Raises CommandError."""
+    """The results, at a terminal after new checkpoints were indexed for a while. Raises CommandError."""
     filters = _search_filters(options)
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
-    ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
+    if is_at_terminal():
+        ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
     document, found = results_document(filters, options["limit"])
     return Output(document, list(_search_lines(found, is_complete=document["is_fully_indexed"])))
 
