@@ -200,7 +200,6 @@ def test_what_is_done_is_recorded(checkpoint: Checkpoint, settings: LazySettings
     assert entries(admin, "fork", plan=True) == [("opened", "checkpoint", "done")]
     assert entries(viewer, "fork") == [("started", "job", "not_done")]
     assert ("started", "job", "done") in entries(admin, "fork")
-    assert entries(admin, "prune", days="0") == [("opened", "location", "done")]
     assert entries(admin, "cancel", job="none") == [("cancelled", "job", "not_done")]
 
 

@@ -130,7 +130,7 @@ def test_what_a_person_writes_is_theirs(forkline: Forkline, checkpoint: Checkpoi
 
 
 def test_what_concerns_the_machine_is_refused_in_one_sentence(forkline: Forkline, tmp_path: Path) -> None:
-    arguments = {"backup": ["x"], "restore": ["x"], "move": ["--to", "sqlite"]}
+    arguments = {"backup": ["x"], "restore": ["x"], "isolation": ["x"], "move": ["--to", "sqlite"]}
     for command in [*ON_MACHINE, "up", "import"]:
         done = forkline.run(command, *arguments.get(command, []))
         assert done.returncode == 1 and "needs the machine itself" in done.stderr, done

@@ -38,7 +38,7 @@ from viewer.records.tokens import TOKEN
 from viewer.validation import InvalidInput, brief, content_of, one_line
 
 # Commands that need the machine of the server: its database, data folder and programs, and who may use it.
-ON_MACHINE = {"backup", "clean", "doctor", "move", "restore", "tokens"}
+ON_MACHINE = {"backup", "clean", "doctor", "isolation", "move", "restore", "tokens"}
 # Seconds until a connection is given up, until an answer arrives, and until all of it has arrived.
 CONNECT_SECONDS, ANSWER_SECONDS, TOTAL_SECONDS = 10.0, 120.0, 600.0
 # Seconds after each of which a request is sent again, and for which a wait goes on without an answer.
