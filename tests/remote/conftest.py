@@ -16,6 +16,8 @@ from viewer.models import Checkpoint, Level, Location, Project
 from viewer.records.tokens import make_token
 
 __all__ = ["StartWorker", "own_server", "start_worker"]
+# Seconds for one command: a busy machine may need long to start it.
+PATIENCE = 240
 MAIN = "from checkpoint_site.command import main; main()"
 
 
@@ -43,7 +45,7 @@ class Forkline:
     def run(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Return a command after its end."""
         process = self.begin(*arguments, **variables)
-        printed, said = process.communicate(timeout=60)
+        printed, said = process.communicate(timeout=PATIENCE)
         return subprocess.CompletedProcess(arguments, process.returncode, printed, said)
 
     def at(self, address: str) -> "Forkline":

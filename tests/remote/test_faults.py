@@ -23,7 +23,7 @@ from django.core.management import CommandError
 
 from tests.cli.test_hostile_names import FORGED, UNSAFE
 from tests.jobs.conftest import StartWorker, marks
-from tests.remote.conftest import Forkline
+from tests.remote.conftest import PATIENCE, Forkline
 from tests.waiting import wait_until
 from viewer.cli.remote import server_at
 from viewer.cli.running import event_document
@@ -120,7 +120,7 @@ def test_a_wait_outlives_a_broken_connection(
     (Path(checkpoint.location.project.folder) / "go").touch()
     wait_until(lambda: line.refused and Job.objects.filter(status="succeeded").exists())
     line.is_cut = False
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "all done" in printed) == (0, True), said
     assert "No answer from" in said and Job.objects.count() == 1
 

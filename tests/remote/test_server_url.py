@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from tests.api.conftest import with_role
 from tests.jobs.conftest import StartWorker, marks
-from tests.remote.conftest import Forkline
+from tests.remote.conftest import PATIENCE, Forkline
 from tests.waiting import wait_until
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.remote import ON_MACHINE
@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_the_run_alone(
     process = forkline.begin("fork", checkpoint.target, "--wait")
     wait_until(lambda: Job.objects.filter(status="running").exists())
     process.send_signal(signal.SIGINT)
-    _printed, said = process.communicate(timeout=60)
+    _printed, said = process.communicate(timeout=PATIENCE)
     job = Job.objects.get()
     assert process.returncode == 130 and f"forkline cancel {job.pk}" in said, said
     assert job.status == "running" and job.cancel_requested_at is None
