@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 from viewer.host.jobs import prewarm
-from viewer.host.jobs.environment import engine_of_project
+from viewer.host.jobs.environment import engine_of_project, guard_list
 from viewer.models import Project
 
 MAX_SECONDS = 180
@@ -25,8 +25,8 @@ class PrewarmedJobs:
     def serve(self, project: Project, data_folder: Path) -> None:
         """Let the jobs of this project that this data folder has start as forks."""
         engine = engine_of_project(project)
-        # A fork needs the variables that the process was started with.
-        kind = (engine, project.interpreter, os.environ.get("SSL_CERT_FILE", ""))
+        # A fork needs the variables that the process was started with, such as the file of protected paths.
+        kind = (engine, project.interpreter, os.environ.get("SSL_CERT_FILE", ""), str(guard_list(project)))
         if kind not in self._sockets:
             self._sockets[kind] = self._started(project)
         folder = data_folder / "prewarm"
