@@ -1,0 +1,82 @@
+"""An admin of all locations of a project chooses how runs are isolated, and jobs show what was in force."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.terminal import Terminal
+from viewer.models import Host, Job, Location, Project
+
+LAUNCHERS = {"process": "", "systemd": "Failed to connect to bus", "bubblewrap": "", "landlock": ""}
+ASKED = {"launcher": "landlock", "network": "none", "memory_mb": 500, "read": ["/srv/models"]}
+
+
+@pytest.fixture
+def project(crew_location: Location, tmp_path: Path) -> Project:
+    """Return the project of the location."""
+    crew_location.project = Project.objects.create(folder=str(tmp_path), interpreter="/usr/bin/python3")
+    crew_location.save()
+    Host.objects.update(launchers=LAUNCHERS, version="0.2.0")
+    return crew_location.project
+
+
+def test_the_page_saves_what_makes_sense(runner: Client, crew_location: Location, project: Project) -> None:
+    shown, address = (reverse(name, args=[crew_location.uid]) for name in ("project", "project-isolation"))
+    page = runner.get(shown).content.decode()
+    assert "systemd scope does not work on this host: Failed to connect to bus" in page
+    seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', page, re.DOTALL)[0]
+    sent = {"launcher": "process", "network": "none", "seen": seen}
+    refused = runner.post(address, sent)
+    assert refused.status_code == 422 and "A run without network needs" in refused.content.decode()
+    sent |= {"launcher": "landlock", "memory_mb": "500", "read": "/srv/models\r\n\r\n"}
+    assert runner.post(address, sent | {"memory_mb": "5"}).status_code == 422
+    assert runner.post(address, sent).status_code == 302
+    project.refresh_from_db()
+    assert project.isolation == ASKED
+    # Somebody else's form was older.
+    assert runner.post(address, sent | {"memory_mb": "900"}).status_code == 422
+    # What the first run has noted is no change of a person.
+    project.change_isolation({**ASKED, "trusted": ["/usr"]})
+    again = runner.get(shown).content.decode()
+    assert "/srv/models" in again and 'value="500"' in again
+    seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', again, re.DOTALL)[0]
+    assert runner.post(address, sent | {"seen": seen}).status_code == 302
+    project.refresh_from_db()
+    assert project.isolation == ASKED
+
+
+def test_the_terminal_changes_one_thing_at_a_time(
+    terminal: Terminal, crew_location: Location, project: Project
+) -> None:
+    path = crew_location.path
+    assert terminal.document("isolation", path)["isolation"] == {}
+    terminal.document("isolation", path, "--launcher", "bubblewrap", "--memory-mb", "500")
+    document = terminal.document("isolation", path, "--network", "none", "--read", "/srv/models")
+    project.refresh_from_db()
+    assert document["isolation"] == project.isolation == {**ASKED, "launcher": "bubblewrap"}
+    assert document["launchers"] == LAUNCHERS
+    assert "needs the launcher" in str(terminal.refused("isolation", path, "--launcher", "process"))
+    terminal.document("isolation", path, "--off")
+    project.refresh_from_db()
+    assert project.isolation == {}
+
+
+def test_a_job_and_a_host_show_what_was_had(
+    runner: Client, crew_location: Location, project: Project
+) -> None:
+    in_force = {
+        "launcher": "landlock",
+        "landlock": 7,
+        "sandboxed": True,
+        "network": "none",
+        "limits": {"memory_mb": 500, "open_files": 64},
+        "enforced_by": {"memory_mb": "supervisor", "open_files": "process"},
+    }
+    job = Job.objects.create(kind="fork", location=crew_location, project=project, isolation=in_force)
+    page = runner.get(job.get_absolute_url()).content.decode()
+    for text in ("Landlock (version 7)", "No network.", "Memory (MB): 500 (measured)", "64 (by the kernel)"):
+        assert text in page
+    assert "Launchers: Process, bubblewrap, Landlock" in runner.get(reverse("hosts")).content.decode()
