@@ -42,9 +42,15 @@ def test_the_page_saves_the_addresses_that_it_shows(
     # The address has changed since the page was shown.
     with open(project.environment_file, "a") as file:
         file.write("OPENAI_BASE_URL=https://other.example\n")
-    runner.post(address, {"keys": [f"OPENAI_API_KEY {ADDRESS}"]})
     page = runner.get(reverse("project", args=[crew_location.uid])).content.decode()
-    assert "has changed meanwhile" in page
+    # A form that is saved as it is shown releases no key.
+    assert [f'value="OPENAI_API_KEY {one}"' in page for one in (ADDRESS, "https://other.example")] == [
+        True
+    ] * 2
+    assert page.count(" checked>") >= 1 and f'value="OPENAI_API_KEY {ADDRESS}" checked' in page
+    runner.post(address, {"keys": [f"OPENAI_API_KEY {ADDRESS}", "OPENAI_API_KEY https://other.example"]})
+    project.refresh_from_db()
+    assert project.kept_keys == {"OPENAI_API_KEY": "https://other.example"}
     runner.post(address)
     project.refresh_from_db()
     assert project.kept_keys == {}
@@ -54,7 +60,25 @@ def test_the_terminal_chooses_keys(terminal: Terminal, crew_location: Location, 
     document = terminal.document("keys", crew_location.path, "--keep", "OPENAI_API_KEY")
     project.refresh_from_db()
     assert document["kept_keys"] == project.kept_keys == {"OPENAI_API_KEY": ADDRESS}
+    both = {"ANTHROPIC_API_KEY": "https://api.anthropic.com", "OPENAI_API_KEY": ADDRESS}
+    # The other one is not released.
+    document = terminal.document("keys", crew_location.path, "--keep", "ANTHROPIC_API_KEY")
+    assert document["kept_keys"] == both
     assert "ANTHROPIC_API_KEY" in str(terminal.refused("keys", crew_location.path, "--keep", "PATH"))
     terminal.document("keys", crew_location.path, "--keep-none")
     project.refresh_from_db()
     assert project.kept_keys == {}
+
+
+def test_a_form_that_is_older_than_a_choice_releases_no_key(
+    runner: Client, crew_location: Location, project: Project
+) -> None:
+    page = runner.get(reverse("project", args=[crew_location.uid])).content.decode()
+    form = page.partition('id="keys"')[2]
+    seen = form.partition('name="seen" value="')[2].partition('"')[0]
+    project.change_kept_keys({"OPENAI_API_KEY": ADDRESS})
+    sent = {"seen": seen, "keys": ["ANTHROPIC_API_KEY https://api.anthropic.com"]}
+    shown = runner.post(reverse("project-keys", args=[crew_location.uid]), sent, follow=True)
+    assert "has changed meanwhile" in shown.content.decode()
+    project.refresh_from_db()
+    assert project.kept_keys == {"OPENAI_API_KEY": ADDRESS}

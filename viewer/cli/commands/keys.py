@@ -59,7 +59,10 @@ def _handle_keys(options: Mapping[str, Any]) -> Output:
 
 
 def _kept(location: Location, names: Sequence[str]) -> Output:
-    """Choose which keys no run gets. Raises CommandError for a name without a key and an address."""
+    """Add to the keys that no run gets; without names, give runs all keys again.
+
+    Raises CommandError for a name without a key and an address.
+    """
     project = location.project
     if project is None:
         message = _("Configure the project of %(location)s on its page first.")
@@ -68,7 +71,9 @@ def _kept(location: Location, names: Sequence[str]) -> Output:
     if unknown := [name for name in names if name not in found]:
         message = _("%(name)s is no key with a known address. The environment file has: %(names)s")
         raise CommandError(message % {"name": unknown[0], "names": ", ".join(found) or "-"})
-    kept = {name: found[name] for name in sorted(names)}
+    # Those that stay already stay: a key that is not named was not released.
+    kept = {**project.kept_keys, **{name: found[name] for name in names}} if names else {}
+    kept = dict(sorted(kept.items()))
     with transaction.atomic():
         project.change_kept_keys(kept)
         record(Action.CHANGED, Audited.PROJECT, project.pk, "keys: " + ", ".join(kept))

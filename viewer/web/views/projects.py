@@ -171,14 +171,15 @@ def keep_keys(request: HttpRequest, uid: UUID) -> HttpResponse:
     require_project(project)
     shown = {key.value: key for key in keys_of(project)}
     chosen = request.POST.getlist("keys")
-    if shown.keys() >= set(chosen):
+    if shown.keys() >= set(chosen) and not has_changed(request.POST, project.kept_keys):
+        # Of two addresses of a key, the one that the environment file has now comes last.
         kept = {shown[value].variable: shown[value].address for value in chosen}
         with transaction.atomic():
             project.change_kept_keys(kept)
             record(Action.CHANGED, Audited.PROJECT, project.pk, "keys: " + ", ".join(sorted(kept)))
         messages.success(request, _("Keys saved."))
     else:
-        messages.error(request, _("The address of a key has changed meanwhile. Check the keys again."))
+        messages.error(request, _("A key or its address has changed meanwhile. Check the keys again."))
     back = urlencode({"next": _safe_next(request)})
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#keys")
 
@@ -198,12 +199,16 @@ class ShownKey:
 
 
 def keys_of(project: Project) -> list[ShownKey]:
-    """The keys of the project's environment file, and those that are no longer in it but stay."""
-    found = dict(project.kept_keys)
+    """The keys that stay, and those of the project's environment file.
+
+    One whose address has changed is in it twice, so that a form that is saved as it was shown releases none.
+    """
+    found = dict.fromkeys(project.kept_keys.items())
     # Another host may be away, or must not open the file.
     with suppress(HostRefusal):
-        found |= {key.variable: key.address for key in ask(ListKeepableKeys(project.pk))}
-    return [ShownKey(name, found[name], project.kept_keys.get(name) == found[name]) for name in sorted(found)]
+        found |= dict.fromkeys((key.variable, key.address) for key in ask(ListKeepableKeys(project.pk)))
+    shown = [ShownKey(name, address, project.kept_keys.get(name) == address) for name, address in found]
+    return sorted(shown, key=lambda key: key.variable)
 
 
 def _may_change(project: Project | None) -> bool:
@@ -268,6 +273,7 @@ def _page(
         "next": _safe_next(request),
         "seen": mark_of(*known.code) if known else "",
         "keys": keys_of(location.project) if location.project and _may_change(location.project) else None,
+        "seen_keys": mark_of(location.project.kept_keys) if location.project else "",
         "day": limits_of_project(location.project, sent_limits) if location.project else None,
         "isolation": _isolation(location.project, sent_isolation) if location.project else None,
     }
