@@ -1,7 +1,9 @@
 """The run of a job has a placeholder and the proxy's address, wherever one looks, and never the key."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -14,6 +16,7 @@ from tests.waiting import wait_until
 from viewer.host.jobs.environment import runner_environment
 from viewer.host.jobs.kept_keys import NO_KEY, folder, keepable_keys
 from viewer.models import Job, Project
+from viewer.redaction.known_secrets import KnownSecrets
 
 
 @pytest.fixture
@@ -22,6 +25,8 @@ def kept(project: Project, server: Upstream, tmp_path: Path, settings: Settings)
     file = tmp_path / "project.env"
     address = f"{server.url}/v1"
     lines = [f"OPENAI_API_KEY={KEY}", f"OPENAI_BASE_URL={address}", "OTHER=${OPENAI_API_KEY}", "DATABASE=app"]
+    lines += [f"WITH_KEY=postgresql://me:{quote(KEY, safe='')}@db.example/app?key={KEY}"]
+    lines += [f"HEADER=Basic {b64encode(f'me:{KEY}'.encode()).decode()}"]
     file.write_text("\n".join([*lines, "ANTHROPIC_API_KEY=sk-ant-not_kept_0123456789"]))
     project.environment_file = str(file)
     project.kept_keys = {"OPENAI_API_KEY": address}
@@ -35,11 +40,17 @@ def reported(project: Project) -> dict[str, str]:
     return found
 
 
+def has_key(environment: dict[str, str]) -> bool:
+    """Whether variables have the key in any form."""
+    return KnownSecrets([KEY]).is_in(json.dumps(environment).encode())
+
+
 def test_a_run_gets_a_placeholder_and_the_proxys_address(kept: Project, make_job: MakeJob) -> None:
     job = finished(make_job("shows_environment.py"))
     environment = reported(kept)
     assert (job.status, job.kept_keys) == (Job.Status.SUCCEEDED, kept.kept_keys)
-    assert KEY not in json.dumps(environment) and environment["DATABASE"] == "app"
+    assert not has_key(environment) and environment["DATABASE"] == "app"
+    assert environment["WITH_KEY"].startswith("postgresql://me:sk-proj-forkline-")
     assert environment["OPENAI_API_KEY"] == environment["OTHER"] and "forkline" in environment["OTHER"]
     assert environment["OPENAI_BASE_URL"] == environment["OPENAI_API_BASE"]
     assert environment["OPENAI_BASE_URL"].endswith(f"/{job.pk}/openai")
@@ -71,7 +82,7 @@ def test_a_run_behind_a_network_proxy_reaches_this_machine(
 def test_other_processes_of_the_project_get_no_key(kept: Project) -> None:
     environment = runner_environment("", kept)
     assert (environment["OPENAI_API_KEY"], environment["OTHER"]) == (NO_KEY, NO_KEY)
-    assert KEY not in json.dumps(runner_environment("x", kept, is_preflight=True))
+    assert not has_key(environment) and not has_key(runner_environment("x", kept, is_preflight=True))
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,8 @@ def test_a_key_goes_nowhere_else_when_the_file_changes(
         file.write(f"\n{change}\n")
     job = finished(make_job("shows_environment.py"))
     assert job.status == Job.Status.FAILED and job.error and job.error.code == error
+    # Recorded before the start, so the proxy of a run whose worker was killed meanwhile is started again.
+    assert job.kept_keys == kept.kept_keys
     assert KEY not in str(job.error) and not (Path(kept.folder) / "reported.json").exists()
 
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,10 @@ import pytest
 from tests.jobs.keys.conftest import KEY, OTHER_KEY, KeyJob, StartKeyJob, proxy_process
 from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
-from viewer.host.jobs.kept_keys import checked_address, ensure_proxy, record_file, restart_proxy
+from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.kept_keys import ROOT, ensure_proxy, folder, record_file, restart_proxy
+from viewer.host.jobs.key_addresses import checked_address
+from viewer.host.jobs.key_proxy import KeyFilter, KeyForms
 
 
 def raw(job: KeyJob, request: str, *more: bytes) -> bytes:
@@ -198,6 +202,36 @@ def test_a_replaced_environment_file_gives_no_key(
     assert job.send().status_code == 401 and server.requests == []
 
 
+def test_a_key_goes_nowhere_else_after_its_file_was_edited(
+    start: StartKeyJob, server: Upstream, elsewhere: Upstream, tmp_path: Path
+) -> None:
+    job = start()
+    # The same file, with the key of another address. The job has made no request yet.
+    text = (tmp_path / "0.env").read_text()
+    (tmp_path / "0.env").write_text(text.replace(server.url, elsewhere.url).replace(KEY, OTHER_KEY))
+    assert job.send().status_code == 401
+    assert server.requests == elsewhere.requests == []
+
+
+def test_a_placeholder_has_nothing_of_its_key(start: StartKeyJob) -> None:
+    placeholder = start("sk-correct-horse-battery-staple-0").placeholder
+    assert placeholder.startswith("sk-forkline-") and "horse" not in placeholder
+
+
+def test_long_keys_need_little_memory() -> None:
+    key = os.urandom(2048).hex()
+    tracemalloc.start()
+    try:
+        forms = KeyForms([key])
+        filters = [KeyFilter(forms) for _ in range(8)]
+        first, last = f"x{key[:-1]}".encode(), f"{key[-1]}!".encode()
+        sent = [one.part(first) + one.part(last) for one in filters]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sent == [b"x" + b"*" * len(key) + b"!"] * 8 and peak < 8 * 1024 * 1024
+
+
 def test_addresses_to_which_no_key_goes() -> None:
     assert checked_address("https://api.openai.com/v1/") == "https://api.openai.com/v1"
     for good in (
@@ -258,6 +292,61 @@ def test_a_killed_proxy_starts_again_at_the_same_address(start: StartKeyJob, ser
     assert job.send().status_code == 200 and server.keys == [KEY, KEY]
     # Whoever asks for it now gets the same one.
     assert ensure_proxy() == job.port
+
+
+def test_a_proxy_that_cannot_start_does_not_end_the_following_of_a_run(start: StartKeyJob) -> None:
+    job = start()
+    kill_proxy()
+    (folder() / "log").unlink()
+    (folder() / "start.lock").unlink()
+    (folder() / "start.lock").mkdir()
+    restart_proxy(job.storage.name)
+    (folder() / "start.lock").rmdir()
+    # As a full disk leaves it.
+    (folder() / "port").write_text("")
+    assert ensure_proxy() == int((folder() / "port").read_text())
+
+
+def kill_proxy() -> None:
+    """Kill the proxy, and wait until it has released its lock."""
+    wait_until(lambda: proxy_process() is not None)
+    while process := proxy_process():
+        process.kill()
+        process.wait()
+    wait_until(lambda: not FileLock(folder() / "proxy.lock").is_held())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_memory_that_was_opened_before_the_proxy_served_has_no_key(
+    start: StartKeyJob, server: Upstream
+) -> None:
+    job = start()
+    kill_proxy()
+    lock = FileLock(folder() / "proxy.lock").acquire()
+    assert lock is not None
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        job.variables["OPENAI_BASE_URL"] = job.url.replace(str(job.port), str(listener.getsockname()[1]))
+        arguments = [str(folder()), str(lock), str(listener.fileno())]
+        started = subprocess.Popen(
+            [sys.executable, "-m", "viewer.host.jobs.key_proxy", *arguments],
+            cwd=ROOT,
+            pass_fds=(lock, listener.fileno()),
+        )
+    with (
+        open(f"/proc/{started.pid}/mem", "rb", buffering=0) as memory,
+        open(f"/proc/{started.pid}/maps") as maps,
+    ):
+        os.close(lock)
+        assert job.send().status_code == 200 and server.keys == [KEY]
+        found = b""
+        for line in maps:
+            first, last = (int(end, 16) for end in line.split(" ")[0].split("-"))
+            if " rw" in line:
+                memory.seek(first)
+                with suppress(OSError):
+                    found += memory.read(last - first)
+    assert KEY.encode() not in found
+    started.wait(timeout=20)
 
 
 def test_the_proxy_ends_after_the_last_job(start: StartKeyJob) -> None:

@@ -8,7 +8,6 @@ at the same port.
 """
 
 import hashlib
-import ipaddress
 import json
 import logging
 import os
@@ -20,94 +19,27 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs.files import JobStorage, make_private_folder, write_private_file
+from viewer.host.jobs.key_addresses import address_of, address_variables, stem_of
 from viewer.host.permitted import refuse_project
 from viewer.host.projects import read_values
 from viewer.host_requests import JobRefused, KeepableKey
 from viewer.models import Project
+from viewer.redaction.known_secrets import forms_of
 from viewer.redaction.names import secrecy_of
 
-# The addresses of keys: those of known vendors, or those that the environment file has.
+# The keys that can stay.
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
-    """The address of a vendor's interface, and the variables in which its clients look for another one."""
-
-    address: str
-    variables: tuple[str, ...]
-
-
-# By the beginning of their variables. quality/fuzz/key_clients.py tries them with real clients.
-VENDORS = {
-    "OPENAI": Vendor("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
-    "ANTHROPIC": Vendor(
-        "https://api.anthropic.com", ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_API_URL")
-    ),
-    "OPENROUTER": Vendor("https://openrouter.ai/api/v1", ("OPENROUTER_BASE_URL", "OPENROUTER_API_BASE")),
-    "DEEPSEEK": Vendor("https://api.deepseek.com/v1", ("DEEPSEEK_BASE_URL", "DEEPSEEK_API_BASE")),
-}
-KEY_ENDINGS = re.compile(r"([A-Z][A-Z0-9_]{0,60}?)_(?:API_KEY|API_TOKEN|AUTH_TOKEN|ACCESS_TOKEN|KEY|TOKEN)")
-ADDRESS_ENDINGS = ("BASE_URL", "API_BASE", "API_URL", "ENDPOINT", "URL")
 # A shorter value could be a part of any text.
 MIN_KEY = 8
 KEY = re.compile(r"[!-~]{8,4096}")
-
-
-def stem_of(variable: str) -> str:
-    """The beginning that the variables of one vendor share, such as ``OPENAI``; empty for another name."""
-    found = KEY_ENDINGS.fullmatch(variable)
-    return found[1] if found else ""
-
-
-def address_variables(stem: str, values: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that clients follow: those of the vendor, else those that the environment file sets."""
-    if vendor := VENDORS.get(stem):
-        return vendor.variables
-    return tuple(name for ending in ADDRESS_ENDINGS if values.get(name := f"{stem}_{ending}"))
-
-
-def address_of(variable: str, values: Mapping[str, str]) -> str:
-    """The address to which the clients send this key; empty if that is not known.
-
-    Raises ValueError if the environment file has several, or one to which no key may go.
-    """
-    stem = stem_of(variable)
-    given = {checked_address(values[name]) for name in address_variables(stem, values) if values.get(name)}
-    if len(given) > 1:
-        raise ValueError(" ".join(sorted(given)))
-    return given.pop() if given else VENDORS[stem].address if stem in VENDORS else ""
-
-
-def checked_address(text: str) -> str:
-    """The address without a slash at its end. Raises ValueError if no key may go there.
-
-    It is https, or http on this machine, and has neither a password, a query nor ``..``.
-    """
-    parts = urlsplit(text)
-    host = parts.hostname or ""
-    is_plain = parts.scheme == "http" and _is_loopback(host)
-    is_strange = parts.username is not None or parts.query or parts.fragment or ".." in unquote(parts.path)
-    # Reading the port raises ValueError for an invalid one.
-    if not host or parts.port == 0 or is_strange or not re.fullmatch(r"[!-\[\]-~]+", text):
-        raise ValueError(text)
-    if parts.scheme != "https" and not is_plain:
-        raise ValueError(text)
-    return text.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def keepable_keys(project: Project) -> list[KeepableKey]:
@@ -134,8 +66,8 @@ def keepable_keys(project: Project) -> list[KeepableKey]:
 
 # In processes of the project that are no run, such as the one that reads its checkpoint saver.
 NO_KEY = "sk-forkline-this-process-gets-no-key"
-# Other values of the file may contain a key.
-PREFIX = re.compile(r"sk-(?:[a-z]{2,8}-)*")
+# Only what vendors put before their keys: a key may consist of words.
+PREFIX = re.compile(r"sk-(?:(?:proj|svcacct|admin|ant|or)-)?")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 LOOPBACK = "127.0.0.1"
 
@@ -150,9 +82,13 @@ def without_keys(values: Mapping[str, str], project: Project) -> dict[str, str]:
 
 
 def _replaced(value: str, by_key: Mapping[str, str]) -> str:
+    """The value without the keys that it is or contains, in every form that redaction knows."""
     for key in sorted(by_key, key=len, reverse=True):
-        if value == key or len(key) >= MIN_KEY:
-            value = value.replace(key, by_key[key])
+        if value == key:
+            return by_key[key]
+        if len(key) >= MIN_KEY:
+            forms = sorted(set(forms_of(key)), key=len, reverse=True)
+            value = re.sub("|".join(map(re.escape, forms)), by_key[key], value, flags=re.IGNORECASE)
     return value
 
 
@@ -276,9 +212,10 @@ def ensure_proxy() -> int:
     jobs have that address.
     """
     with FileLock(folder() / "start.lock").held(wait=True):
-        port_file, lock = folder() / "port", FileLock(folder() / "proxy.lock").acquire()
-        known = int(port_file.read_text()) if port_file.exists() else 0
+        lock, known = FileLock(folder() / "proxy.lock").acquire(), _last_port()
         if lock is None:
+            if not known:
+                raise OSError("The port of the key proxy is not known.")
             return known
         has_jobs = next(live_records(), None) is not None
         with socket.socket() as listener:
@@ -290,7 +227,7 @@ def ensure_proxy() -> int:
                 listener.bind((LOOPBACK, 0))
             listener.listen(256)
             port = int(listener.getsockname()[1])
-            write_private_file(port_file, str(port).encode())
+            write_private_file(folder() / "port", str(port).encode())
             arguments = [str(folder()), str(lock), str(listener.fileno())]
             with open(folder() / "log", "wb") as log:
                 subprocess.Popen(
@@ -307,10 +244,23 @@ def ensure_proxy() -> int:
         return port
 
 
+def _last_port() -> int:
+    """The port of the last proxy; 0 if it is not known. A full disk may have left the file empty."""
+    with suppress(FileNotFoundError, ValueError):
+        return int((folder() / "port").read_text())
+    return 0
+
+
 def restart_proxy(job: str) -> None:
-    """Start the proxy again if it was killed while this job runs. Called repeatedly."""
-    if FileLock(folder() / "proxy.lock").is_held() or not record_file(job).exists():
-        return
-    if time.time() - (folder() / "log").stat().st_mtime > SECONDS_BETWEEN_STARTS:
-        logger.warning("the key proxy has ended, and is started again")
-        ensure_proxy()
+    """Start the proxy again if it was killed while this job runs. Called repeatedly. Never raises OSError."""
+    log = folder() / "log"
+    try:
+        if FileLock(folder() / "proxy.lock").is_held() or not record_file(job).exists():
+            return
+        if not log.exists() or time.time() - log.stat().st_mtime > SECONDS_BETWEEN_STARTS:
+            logger.warning("the key proxy has ended, and is started again")
+            log.touch(mode=0o600)
+            ensure_proxy()
+    except OSError:
+        # The run goes on, and has to be followed.
+        logger.exception("starting the key proxy again")

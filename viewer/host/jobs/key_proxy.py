@@ -17,6 +17,7 @@ import re
 import socket
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ import httpx2
 import uvicorn
 
 from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.key_addresses import address_of
 from viewer.host.projects import read_values
 from viewer.redaction.known_secrets import forms_of
 
@@ -87,30 +89,41 @@ class Refused(Exception):
 # Removes a key from what the address answers.
 
 
+class KeyForms:
+    """The forms of the keys of a job. Keys of kilobytes are usual, so no beginning of one is stored."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.sorted = sorted({form.encode().lower() for key in keys for form in forms_of(key)})
+        longest_first = sorted(self.sorted, key=len, reverse=True)
+        self.pattern = re.compile(b"|".join(map(re.escape, longest_first)), re.IGNORECASE)
+        # What may be the beginning of one.
+        self.longest = len(longest_first[0]) - 1
+
+    def is_beginning(self, data: bytes) -> bool:
+        """Whether a form begins with these bytes, in lower case."""
+        at = bisect_left(self.sorted, data)
+        return at < len(self.sorted) and self.sorted[at].startswith(data)
+
+
 class KeyFilter:
     """Replaces the keys in a stream by as many asterisks, in every form that redaction knows.
 
     The beginning of a key at the end of a part is held back until the next part shows whether it is one.
     """
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        forms = {form.encode().lower() for key in keys for form in forms_of(key)}
-        self._pattern = re.compile(
-            b"|".join(map(re.escape, sorted(forms, key=len, reverse=True))), re.IGNORECASE
-        )
-        self._beginnings = {form[:length] for form in forms for length in range(1, len(form))}
-        self._longest = max(map(len, forms)) - 1
+    def __init__(self, forms: "KeyForms") -> None:
+        self._forms = forms
         self._held = b""
 
     def whole(self, data: bytes) -> bytes:
         """The text without keys."""
-        return self._pattern.sub(lambda found: b"*" * len(found[0]), data)
+        return self._forms.pattern.sub(lambda found: b"*" * len(found[0]), data)
 
     def part(self, data: bytes) -> bytes:
         """What can be sent of the stream so far."""
         clean = self.whole(self._held + data)
-        end = clean[-self._longest :].lower()
-        held = next((len(end) - at for at in range(len(end)) if end[at:] in self._beginnings), 0)
+        end = clean[-self._forms.longest :].lower()
+        held = next((len(end) - at for at in range(len(end)) if self._forms.is_beginning(end[at:])), 0)
         self._held = clean[len(clean) - held :]
         return clean[: len(clean) - held]
 
@@ -129,6 +142,7 @@ class KnownJob:
 
     record: Mapping[str, Any]
     keys: dict[str, str]
+    forms: KeyForms
     client: httpx2.AsyncClient
     loopback_client: httpx2.AsyncClient
     active: int = 0
@@ -155,11 +169,21 @@ def known_job(file: Path) -> KnownJob:
     if not record["identity"] == [before.st_dev, before.st_ino] == [after.st_dev, after.st_ino]:
         # The run may have put a link to another project's file there.
         raise Refused(401, "The environment file of the project was replaced after the job started.")
-    names = {name for route in record["routes"].values() for name in route["keys"]}
-    keys = {name: values[name] for name in names if values.get(name)}
+    addresses = {name: route["address"] for route in record["routes"].values() for name in route["keys"]}
+    keys = {name: values[name] for name in addresses if values.get(name)}
+    if any(_address(name, values) != addresses[name] for name in keys):
+        # The file was edited since the job started, and its key may be another one.
+        raise Refused(401, "The environment file of the project has another address for the key.")
     if not keys:
         raise Refused(401, "The environment file of the project no longer has the key.")
-    return KnownJob(record, keys, _client(trust_env=True), _client(trust_env=False))
+    return KnownJob(record, keys, KeyForms(keys.values()), _client(trust_env=True), _client(trust_env=False))
+
+
+def _address(variable: str, values: Mapping[str, str]) -> str:
+    """The only address to which the environment file lets a key go; empty without one."""
+    with suppress(ValueError):
+        return address_of(variable, values)
+    return ""
 
 
 def _client(*, trust_env: bool) -> httpx2.AsyncClient:
@@ -345,7 +369,7 @@ class KeyProxy:
         clients = {"https": job.client, "http": job.loopback_client}
         response = await clients[url.scheme].send(request, stream=True)
         try:
-            keys = KeyFilter(job.keys.values())
+            keys = KeyFilter(job.forms)
             if response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise Refused(
                     502, "The address of the key sent a compressed answer, although it was asked not to."
@@ -435,6 +459,11 @@ def main(folder: Path, lock: int, listener: int) -> None:
     if sys.platform == "linux":
         # Otherwise a run of the same user could read the keys in this process's memory.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        if re.search(r"^TracerPid:\t[^0]", Path("/proc/self/status").read_text(), re.MULTILINE):
+            sys.exit("Another process traces the key proxy.")
+        # A run may have opened the memory of this process before. A child's memory is another one.
+        if os.fork():
+            os._exit(0)
     os.set_inheritable(lock, False)
     logging.disable(logging.CRITICAL)
     asyncio.run(serve(folder, socket.socket(fileno=listener)))

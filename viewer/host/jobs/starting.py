@@ -202,6 +202,9 @@ def _started_runner(job: Job) -> RunnerProcess:
     refuse_other_code(job, project)
     checkout = write_files(job, project)
     code.record(job, project, checkout)
+    if project.kept_keys:
+        # First, so that whoever follows the run after a crash starts the key proxy again.
+        job.record_kept_keys(project.kept_keys)
     runner, in_force = start_runner(
         storage_of(job),
         project,
@@ -210,8 +213,6 @@ def _started_runner(job: Job) -> RunnerProcess:
         checkout=checkout,
     )
     job.record_process(runner.pid, in_force)
-    if project.kept_keys:
-        job.record_kept_keys(project.kept_keys)
     return runner
 
 
