@@ -222,3 +222,20 @@ def _environment_in(project: Project) -> tuple[Path, Path]:
     project.interpreter = str(environment / "bin" / "python")
     project.save()
     return environment, packages
+
+
+def test_a_run_opens_nothing_to_the_next_by_renaming_folders(make_job: MakeJob, project: Project) -> None:
+    own = Path(project.folder) / "settings" / "keys" / ".env"
+    own.parent.mkdir(parents=True)
+    own.write_text("OPENAI_API_KEY=sk-of-this-project")
+    project.environment_file = str(own)
+    project.kept_keys = {"OPENAI_API_KEY": "https://api.openai.com/v1"}
+    project.save()
+    nothing: dict[str, list[str]] = {
+        name: [] for name in ("read", "write", "replace", "processes", "addresses", "sockets")
+    }
+    folders = [str(own.parent), str(own.parent.parent)]
+    (Path(project.folder) / "attack.json").write_text(json.dumps(nothing | {"replace": folders}))
+    job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
+    assert not [one for one in json.loads(job.result)[1] if "rename" in one]
+    assert own.read_text() == "OPENAI_API_KEY=sk-of-this-project"

@@ -76,7 +76,22 @@ def open_paths(
             if root := next((one for one in write if _is_within(path, one)), ""):
                 raise JobRefused("isolation.cannot_close", path=path, folder=root)
         read = [one for root in read for one in _without(root, [*inside])]
-    return OpenPaths(read, write, [*inside])
+    return OpenPaths(read, [*write, *_in_place(write, [*inside])], [*inside])
+
+
+def _in_place(write: list[str], closed: list[str]) -> list[str]:
+    """The folders between what a run may write and what is closed in it.
+
+    bubblewrap mounts each, so the run cannot rename it: what is closed would be open to the next run.
+    """
+    found = {
+        str(folder)
+        for root in write
+        for path in closed
+        for folder in Path(path).parents
+        if _is_within(str(folder), root) and str(folder) != root
+    }
+    return sorted(folder for folder in found if not any(_is_within(folder, path) for path in closed))
 
 
 def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -> None:
