@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, status
+from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, status
+from tests.jobs.isolation.conftest import WALLS
 from tests.jobs.keys.conftest import KEY, proxy_process
 from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
@@ -154,3 +155,16 @@ def test_what_a_run_prints_of_its_placeholder_is_redacted(kept: Project, make_jo
     job = finished(make_job("prints_environment.py"))
     assert "OPENAI_API_KEY" in job.log_end and job.status == Job.Status.SUCCEEDED
     assert "sk-proj-" not in job.log_end + job.result
+
+
+@pytest.mark.parametrize("launcher", WALLS)
+def test_an_isolated_run_reaches_its_model_by_the_proxy(
+    kept: Project, make_job: MakeJob, server: Upstream, launcher: str
+) -> None:
+    kept.change_isolation({"launcher": launcher})
+    called, job = Path(kept.folder) / "called", make_job("calls_its_model.py")
+    with followed(job):
+        wait_until(lambda: called.exists() and called.read_text().count("200") > 1)
+        (Path(kept.folder) / "stop").touch()
+    assert (job.status, job.isolation["launcher"]) == (Job.Status.SUCCEEDED, launcher)
+    assert set(server.keys) == {KEY} and job.kept_keys == kept.kept_keys
