@@ -1,8 +1,8 @@
 """Calls its model until the project's folder has a file ``stop``. Notes each answer."""
 
+import http.client
 import os
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -15,8 +15,8 @@ while not Path("stop").exists():
     try:
         with urllib.request.urlopen(request) as answer:
             found = str(answer.status)
-    except urllib.error.URLError as error:
-        found = f"refused: {error.reason!r}"
+    except (OSError, http.client.HTTPException) as error:
+        found = f"refused: {error!r}"
     with open("called", "a") as file:
         file.write(f"{found}\n")
     time.sleep(0.05)
