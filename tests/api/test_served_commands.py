@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.api.conftest import program_of, with_role
-from tests.views.forking import CREW, create_location, stored
+from tests.views.forking import CREW, SECRET, create_location, stored
 from viewer.models import (
     AuditEntry,
     Checkpoint,
@@ -22,6 +22,7 @@ from viewer.models import (
     Level,
     Role,
 )
+from viewer.presentation.export import ALL_FORMATS
 
 LINE = json.dumps({"kind": "checkpoint", "location": "0" * 32, "run": "r", "checkpoint": "c"})
 
@@ -121,6 +122,36 @@ def test_a_file_is_sent_once_and_not_without_end(
     for reply in ("document", "json", "lines"):
         found = sent(program, "export", checkpoint=checkpoint.target, query=f"?reply={reply}")
         assert found.status_code == 422 and "too long" in found.json()["error"]
+
+
+def test_no_answer_holds_a_secret(checkpoint: Checkpoint, program: Client) -> None:
+    checkpoint = stored(checkpoint.location, {**CREW, "id": "33333333-3333-4333-8333-333333333333"})
+    target = checkpoint.target
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("list", {"location": checkpoint.location.path}),
+        ("info", {"checkpoint": target, "graph": "text"}),
+        ("call", {"checkpoint": target}),
+        ("search", {"words": ["canary"]}),
+        ("search", {"words": [SECRET]}),
+        ("diff", {"a": target, "b": target}),
+        ("collection", {"name": "teas", "add": [target], "note": SECRET}),
+        ("collection", {"name": "teas", "export": "-"}),
+        ("note", {"checkpoint": target, "note": SECRET}),
+        ("comments", {"checkpoint": target, "add": SECRET}),
+        ("fork", {"checkpoint": target, "plan": True}),
+        ("fork", {"checkpoint": target, "accept_hidden": True, "input": [f"topic={SECRET}"]}),
+        ("sweep", {"checkpoint": target, "accept_hidden": True, "vary": [f'topic=["{SECRET}", "tea"]']}),
+        *(("export", {"checkpoint": target, "format": name}) for name in ALL_FORMATS),
+    ]
+    for command, body in bodies:
+        for reply in ("document", "lines"):
+            found = sent(program, command, query=f"?reply={reply}", **body)
+            assert SECRET not in found.content.decode(), (command, body)
+            assert found.status_code in (200, 201, 409) or command in ("export", "search"), found.content
+    for job in Job.objects.all():
+        for address in ("", "/outcome", "/events"):
+            assert SECRET not in program.get(f"/api/jobs/{job.pk}{address}").content.decode()
+    assert Job.objects.exists()
 
 
 def test_a_dash_is_no_argument(checkpoint: Checkpoint, program: Client) -> None:
