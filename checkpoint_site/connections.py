@@ -3,7 +3,11 @@
 uvicorn limits only the time between two requests.
 """
 
+import asyncio.constants
+import socket
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,6 +20,8 @@ from websockets.http11 import Request
 
 from checkpoint_site import settings
 
+# From the connection's begin to the end of the TLS handshake; and for the client to confirm its end.
+HANDSHAKE_SECONDS, GOODBYE_SECONDS = 5, 1
 # From the end of the previous request, or the connection's begin, to the last header.
 HEADER_SECONDS = 10
 # From the last header to the end of the body.
@@ -62,6 +68,27 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.transport.close()
 
 
+class TlsListening(socket.socket):
+    """A listening socket that knows its connections: asyncio shows only those after their TLS handshake."""
+
+    def __init__(self, bound: socket.socket) -> None:
+        super().__init__(fileno=bound.detach())
+        self.accepted: WeakKeyDictionary[socket.socket, float] = WeakKeyDictionary()
+        # uvicorn does not hand on what asyncio's ssl_handshake_timeout and ssl_shutdown_timeout are.
+        constants: Any = asyncio.constants
+        constants.SSL_HANDSHAKE_TIMEOUT, constants.SSL_SHUTDOWN_TIMEOUT = HANDSHAKE_SECONDS, GOODBYE_SECONDS
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        connection, address = super().accept()
+        self.accepted[connection] = time.monotonic()
+        return connection, address
+
+    def handshakes(self, connections: Iterable[Any]) -> list[tuple[float, socket.socket]]:
+        """Return the sockets that are none of these connections yet, each with the time of its begin."""
+        finished = {one.transport.get_extra_info("socket").fileno() for one in connections} | {-1}
+        return [(begin, one) for one, begin in self.accepted.items() if one.fileno() not in finished]
+
+
 @dataclass
 class Patience:
     """Since when each connection has waited for the same thing. ``max_connections`` may be open."""
@@ -69,14 +96,17 @@ class Patience:
     max_connections: int
     since: "WeakKeyDictionary[Any, tuple[tuple[Any, ...], float]]" = field(default_factory=WeakKeyDictionary)
 
-    def check(self, connections: Iterable[Any], now: float) -> None:
+    def check(
+        self, connections: Iterable[Any], now: float, handshakes: Iterable[tuple[float, socket.socket]] = ()
+    ) -> None:
         """End the connections that have waited too long, by a clock in seconds. Called once a second.
 
         If three quarters of all connections are open, those that have waited longest for a request end too,
-        so that unfinished requests never keep out others.
+        so that unfinished requests, and handshakes, never keep out others.
         """
-        waiting = []
+        waiting: list[tuple[float, Any]] = list(handshakes)
         found = list(connections)
+        open_now = len(found) + len(waiting)
         for connection in found:
             wait = awaited(connection)
             if wait is None:
@@ -90,7 +120,7 @@ class Patience:
                 end(connection)
             elif is_unfinished(connection):
                 waiting.append((since, connection))
-        crowd = len(found) - self.max_connections * 3 // 4
+        crowd = open_now - self.max_connections * 3 // 4
         if crowd > 0:
             for _, connection in sorted(waiting, key=lambda one: one[0])[:crowd]:
                 end(connection)
@@ -115,8 +145,12 @@ def is_unfinished(connection: Any) -> bool:
 
 def end(connection: Any) -> None:
     """End a connection, with a response if a part of a request has arrived and nothing was sent."""
-    if connection.transport.get_write_buffer_size():
-        # Closing it would wait until everything has been read.
+    if isinstance(connection, socket.socket):
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        return
+    if connection.transport.get_write_buffer_size() or connection.transport.is_closing():
+        # Closing it would wait until everything has been read, or for the end of TLS.
         connection.transport.abort()
         return
     state, response = connection.conn.their_state, connection.conn.our_state

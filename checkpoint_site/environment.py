@@ -129,10 +129,10 @@ def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
     return found
 
 
-def env_file(name: str, text: str, shown: str) -> Path | None:
+def env_file(name: str, text: str, shown: str, *, is_checked: bool = True) -> Path | None:
     """Return the variable as the absolute path of a file, None if it is empty. Raise InvalidSetting.
 
-    The file may be missing, but no folder, pipe or device may be in its place.
+    The file may be missing, but no folder, pipe or device may be in its place if it is checked here.
     """
     value = env_text(name, "", text, shown, "file")
     if value and not Path(value).is_absolute():
@@ -140,7 +140,7 @@ def env_file(name: str, text: str, shown: str) -> Path | None:
     try:
         if not value:
             return None
-        return file_at(value) if os.path.lexists(value) else path(value)
+        return file_at(value) if is_checked and os.path.lexists(value) else path(value)
     except (InvalidInput, OSError):
         raise InvalidSetting(f"{name} must be the absolute path of a file, not {quoted(value)}.") from None
 

@@ -14,9 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
-from checkpoint_site.connections import SEND_BUFFER_BYTES, Patience, SocketConnection
-from checkpoint_site.settings import LISTEN_ADDRESS, MAX_HEADER_BYTES, PORT
+from checkpoint_site.connections import SEND_BUFFER_BYTES, Patience, SocketConnection, TlsListening
+from checkpoint_site.settings import (
+    ALLOWED_HOSTS,
+    LISTEN_ADDRESS,
+    MAX_HEADER_BYTES,
+    PORT,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+)
 from viewer.cli.supervision import add_lifeline_argument, hold
+from viewer.tls import Certificate, InvalidCertificate
 
 # Threads for sockets. Each has its own database connection.
 SOCKET_THREADS = 4
@@ -32,6 +40,10 @@ MAX_ARENAS = 2
 
 class Server(uvicorn.Server):
     """Uvicorn's server, waking once a second instead of ten times, and immediately when asked to stop."""
+
+    # Only with an own certificate.
+    certificate: Certificate | None = None
+    listening: TlsListening | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,7 +63,11 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):
-            self.patience.check(self.server_state.connections, asyncio.get_running_loop().time())
+            connections = self.server_state.connections
+            handshakes = self.listening.handshakes(connections) if self.listening else []
+            self.patience.check(connections, asyncio.get_running_loop().time(), handshakes)
+            if self.certificate:
+                self.certificate.renew()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), TICK_SECONDS)
 
@@ -66,6 +82,12 @@ def main() -> None:
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, MAX_ARENAS)
     # WhiteNoise serves its small files as synchronous iterators.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
+    try:
+        certificate = (
+            Certificate(TLS_CERTIFICATE, TLS_KEY, ALLOWED_HOSTS) if TLS_CERTIFICATE and TLS_KEY else None
+        )
+    except InvalidCertificate as error:
+        raise SystemExit(str(error)) from None
     config = configuration()
     config.load()
     # Imports models, which needs Django's settings.
@@ -80,7 +102,12 @@ def main() -> None:
     listening.set_inheritable(False)
     # Connections inherit it.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    Server(config).run([listening])
+    server = Server(config)
+    if certificate:
+        config.ssl = certificate.context
+        server.certificate = certificate
+        listening = server.listening = TlsListening(listening)
+    server.run([listening])
 
 
 def configuration() -> uvicorn.Config:

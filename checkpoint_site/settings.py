@@ -7,6 +7,7 @@ from platformdirs import user_data_path
 
 from checkpoint_site.environment import (
     MAX_BYTES,
+    InvalidSetting,
     create_folder,
     env_address,
     env_bucket,
@@ -54,9 +55,25 @@ PORT = env_number("PORT", 8000, "The port of the dashboard.", most=65_535)
 LISTEN_ADDRESS = env_address(
     "LISTEN_ADDRESS",
     "127.0.0.1",
-    "The IPv4 address on which the dashboard listens, such as `0.0.0.0` in a container. It has no TLS, so"
-    " only a proxy may reach it.",
+    "The IPv4 address on which the dashboard listens, such as `0.0.0.0` in a container. Without"
+    " `TLS_CERTIFICATE`, only a proxy may reach it.",
 )
+# Read when the web server starts (viewer/tls.py). Other commands may lack the right to.
+TLS_CERTIFICATE = env_file(
+    "TLS_CERTIFICATE",
+    "Absolute path of a certificate with its chain, in PEM format. The dashboard is then served over TLS, and"
+    " `X-Forwarded-For` is ignored. Both files are loaded again when they change.",
+    "none",
+    is_checked=False,
+)
+TLS_KEY = env_file(
+    "TLS_KEY",
+    "Absolute path of the key of this certificate, in PEM format, without a password, which no other user can"
+    " read. If root owns it, its group may.",
+    "none",
+    is_checked=False,
+)
+need_each_other("TLS_CERTIFICATE", "TLS_KEY")
 DEBUG = env_flag("DEBUG", False, "Django's debug mode. Only for developing Forkline.")
 SECRET_KEY = env_text(
     "SECRET_KEY",
@@ -71,17 +88,19 @@ ALLOWED_HOSTS = env_text(
 ).split(",")
 ALLOWED_ORIGINS = env_origins(
     "ALLOWED_ORIGINS",
-    ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS),
+    ",".join(f"{'https' if TLS_CERTIFICATE else 'http'}://{host}:{PORT}" for host in ALLOWED_HOSTS),
     "Origins, each with its scheme and port, from which pages, forms and sockets are accepted, separated by"
     " commas. If all of them are https, cookies are sent over TLS only.",
-    "`http://HOST:PORT` for each allowed host",
+    "`http://HOST:PORT` for each allowed host, or `https://` with `TLS_CERTIFICATE`",
 )
 # Behind a TLS proxy, requests arrive without TLS, but with the origin that the browser sees.
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
+if TLS_CERTIFICATE and not IS_BEHIND_TLS:
+    raise InvalidSetting("With TLS_CERTIFICATE, each of ALLOWED_ORIGINS must begin with https://.")
 # One year. Browsers then open the host over TLS only.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if IS_BEHIND_TLS else 0
-# The proxy redirects to TLS, and other hosts of the domain are not ours.
+# The proxy redirects to TLS, or the port has nothing else. Other hosts of the domain are not ours.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
 # Larger requests are refused (middleware/request_limits.py).
 MAX_HEADER_BYTES = 32 * 1024

@@ -289,8 +289,10 @@ def client_address(remote: str, forwarded: str) -> str:
 def is_behind_proxy() -> bool:
     """Return whether all origins are a proxy's: with TLS, or other names than those of this machine.
 
-    The server has no TLS, and only the proxy may reach it.
+    Only the proxy may reach the server then. Browsers themselves reach one with its own certificate.
     """
+    if settings.TLS_CERTIFICATE:
+        return False
     names = (urlsplit(origin).hostname for origin in settings.ALLOWED_ORIGINS)
     return settings.IS_BEHIND_TLS or not LOOPBACK.intersection(names)
 

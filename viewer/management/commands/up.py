@@ -21,6 +21,7 @@ from viewer.data_folder import permissions, prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Location
 from viewer.stores.addresses import shown_path
+from viewer.tls import InvalidCertificate, server_context
 from viewer.validation import number_option, one_line
 from viewer.web.login_links import login_link, owner
 
@@ -67,7 +68,7 @@ class Command(ForklineCommand):
         try:
             if wait_for_server(served, signals, lifeline, self.report):
                 serving = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
-                self.say([serving % {"address": served_address()}])
+                self.say([serving % {"address": shown_address()}])
                 self.say([login_link(owner(), location.get_absolute_url() if location else "/")])
                 supervision.supervise(served, signals, lifeline, self.report)
         except GaveUp as error:
@@ -85,19 +86,34 @@ def served_address() -> str:
     """Return the address of the web server on this machine."""
     # 0.0.0.0 is every address of this machine, not one that a browser can open.
     address = "127.0.0.1" if settings.LISTEN_ADDRESS == "0.0.0.0" else settings.LISTEN_ADDRESS  # noqa: S104
-    return f"http://{address}:{settings.PORT}"
+    return f"{'https' if settings.TLS_CERTIFICATE else 'http'}://{address}:{settings.PORT}"
+
+
+def shown_address() -> str:
+    """Return the address to open: with an own certificate, one that it is for."""
+    return str(settings.ALLOWED_ORIGINS[0]) if settings.TLS_CERTIFICATE else served_address()
 
 
 def refuse_unprotected_address() -> None:
-    """Raise CommandError if other machines could read passwords, or guess the key that signs sessions."""
+    """Raise CommandError if other machines could read passwords, or guess the key that signs sessions.
+
+    Also if the server's own certificate cannot be served.
+    """
     address, key = settings.LISTEN_ADDRESS, settings.SECRET_KEY
+    if settings.TLS_CERTIFICATE and settings.TLS_KEY:
+        try:
+            server_context(settings.TLS_CERTIFICATE, settings.TLS_KEY, settings.ALLOWED_HOSTS)
+        except InvalidCertificate as error:
+            raise CommandError(str(error)) from None
     if address.startswith("127."):
         return
     if not settings.IS_BEHIND_TLS:
         text = _(
-            "Other machines can reach %(address)s, but without TLS anybody on the way reads passwords. Put a"
-            " proxy with TLS in front, and name its address: ALLOWED_HOSTS=forkline.example.org"
-            " ALLOWED_ORIGINS=https://forkline.example.org forkline up"
+            "Other machines can reach %(address)s, but without TLS anybody on the way reads passwords. Give"
+            " Forkline a certificate: TLS_CERTIFICATE=/path/to/chain.pem TLS_KEY=/path/to/key.pem"
+            " ALLOWED_HOSTS=forkline.example.org forkline up. Or put a proxy with TLS in front, and name its"
+            " address: ALLOWED_HOSTS=forkline.example.org ALLOWED_ORIGINS=https://forkline.example.org"
+            " forkline up"
         )
         raise CommandError(text % {"address": address})
     if len(key) < MIN_KEY_CHARACTERS or len(set(key)) < MIN_KEY_DIFFERENT:

@@ -3,10 +3,11 @@
 import os
 import sys
 from argparse import ArgumentParser
+from ssl import SSLCertVerificationError
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import BaseHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -18,7 +19,9 @@ from viewer.management.commands.up import (
     refuse_taken_port,
     refuse_unprotected_address,
     served_address,
+    shown_address,
 )
+from viewer.tls import InvalidCertificate, client_context
 
 CHECK_SECONDS = 5
 
@@ -42,7 +45,7 @@ class Command(ForklineCommand):
         refuse_taken_port()
         prepare_data_folder()
         serving = _("Serving on %(address)s until Ctrl-C. login-link prints a link that logs in.")
-        self.say([serving % {"address": served_address()}])
+        self.say([serving % {"address": shown_address()}])
         os.chdir(settings.ROOT)
         os.execv(sys.executable, [sys.executable, "-m", "checkpoint_site.server"])  # noqa: S606
 
@@ -52,11 +55,19 @@ def refuse_unhealthy() -> None:
     address = f"{served_address()}/healthz"
     host = urlsplit(settings.ALLOWED_ORIGINS[0]).netloc.removeprefix("*.")
     request = Request(address, headers={"Host": host})  # noqa: S310
+    # Not by a proxy that the environment names.
+    handlers: list[BaseHandler] = [ProxyHandler({})]
     try:
-        # Not by a proxy that the environment names.
-        build_opener(ProxyHandler({})).open(request, timeout=CHECK_SECONDS).close()
+        if settings.TLS_CERTIFICATE:
+            handlers.append(HTTPSHandler(context=client_context(settings.TLS_CERTIFICATE)))
+        build_opener(*handlers).open(request, timeout=CHECK_SECONDS).close()
+    except InvalidCertificate as error:
+        raise CommandError(str(error)) from None
     except HTTPError as error:
         text = _("%(address)s answers %(status)d. The log of the web server says why.")
         raise CommandError(text % {"address": address, "status": error.code}) from error
     except OSError as error:
+        if isinstance(getattr(error, "reason", None), SSLCertVerificationError):
+            text = _("%(address)s has another certificate than TLS_CERTIFICATE, or one that has expired.")
+            raise CommandError(text % {"address": address}) from error
         raise CommandError(_("%(address)s does not answer.") % {"address": address}) from error

@@ -149,6 +149,8 @@ def _closed(project: Project, read: Iterable[str], write: Iterable[str]) -> set[
     The folder of another project may be open as a part of the interpreter, but never its environment file.
     """
     found = {os.path.realpath(settings.DATA_DIR)}
+    if settings.TLS_KEY:
+        found.add(os.path.realpath(settings.TLS_KEY))
     own = os.path.realpath(project.folder)
     for other in Project.objects.here().exclude(pk=project.pk):
         folder = os.path.realpath(other.folder)
