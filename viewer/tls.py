@@ -82,12 +82,15 @@ def first_certificate(file: Path) -> Any:
     # Imported here: most servers have no certificate.
     from cryptography import x509
 
+    faults = (IndexError, ValueError, x509.InvalidVersion, x509.DuplicateExtension)
     try:
-        return x509.load_pem_x509_certificates(_content("TLS_CERTIFICATE", file))[0]
-    except (ValueError, IndexError):
-        raise InvalidCertificate(
-            f"TLS_CERTIFICATE: {_shown(file)} has no certificate in PEM format."
-        ) from None
+        leaf = x509.load_pem_x509_certificates(_content("TLS_CERTIFICATE", file))[0]
+        # Both are only parsed now.
+        _names_and_time = leaf.extensions, leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    except (*faults, x509.UnsupportedGeneralNameType) as error:
+        text = f"TLS_CERTIFICATE: {_shown(file)} has no certificate in PEM format that can be read."
+        raise InvalidCertificate(text) from error
+    return leaf
 
 
 def _refuse_wrong_time(file: Path, leaf: Any) -> None:
@@ -100,7 +103,7 @@ def _refuse_wrong_time(file: Path, leaf: Any) -> None:
 
 
 def _refuse_other_names(file: Path, leaf: Any, hosts: Sequence[str]) -> None:
-    names = _names(file, leaf)
+    names = _names(leaf)
     if any(is_covered(host, names) for host in hosts):
         return
     shown = ", ".join(shortened(name) for name in names[:MAX_NAMES]) or "no host"
@@ -109,7 +112,7 @@ def _refuse_other_names(file: Path, leaf: Any, hosts: Sequence[str]) -> None:
     raise InvalidCertificate(f"TLS_CERTIFICATE: {_shown(file)} {text}")
 
 
-def _names(file: Path, leaf: Any) -> list[str]:
+def _names(leaf: Any) -> list[str]:
     """Return the DNS names and IP addresses of a certificate. Browsers read no others."""
     from cryptography import x509
 
@@ -117,8 +120,6 @@ def _names(file: Path, leaf: Any) -> list[str]:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    except ValueError:
-        raise InvalidCertificate(f"TLS_CERTIFICATE: the names in {_shown(file)} cannot be read.") from None
     addresses = found.get_values_for_type(x509.IPAddress)
     return [*found.get_values_for_type(x509.DNSName), *map(str, addresses)]
 
