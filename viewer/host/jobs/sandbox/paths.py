@@ -113,13 +113,15 @@ def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -
 def refuse_other_environment(project: Project) -> None:
     """Raise JobRefused if the environment file leads into what is closed to the project's runs.
 
-    They may write the project's folder, and could replace the file by a link to the keys of another one.
+    They may write the project's folder, and could replace the file by a link to the keys of another program.
     """
     if not project.environment_file:
         return
     real = os.path.realpath(project.environment_file)
     own = os.path.realpath(project.folder)
-    if any(_is_within(real, path) for path in _closed(project, [], [own])):
+    is_in_project = _is_within(os.path.normpath(project.environment_file), os.path.normpath(project.folder))
+    leads_out = is_in_project and not _is_within(real, own)
+    if leads_out or any(_is_within(real, path) for path in _closed(project, [], [own])):
         raise JobRefused("isolation.environment_file_leads_out", path=project.environment_file)
 
 

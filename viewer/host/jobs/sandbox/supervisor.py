@@ -71,6 +71,8 @@ class NotStarted(Exception):
 def main() -> NoReturn:
     """Start the run, wait for its end, and exit with its status."""
     request: SupervisorRequest = json.loads(sys.stdin.buffer.read())
+    # A run that inherits it could report what is not in force.
+    os.set_inheritable(request["report"], False)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
