@@ -13,7 +13,7 @@ from tests.jobs.conftest import MakeJob, finished, followed
 from tests.jobs.isolation.conftest import ended
 from tests.waiting import wait_until
 from viewer.host.jobs.environment import MARKER
-from viewer.host.jobs.sandbox import probing
+from viewer.host.jobs.sandbox import kernel, probing, supervisor
 from viewer.models import Job, Project, Question
 from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
 from viewer.records.questions import answer
@@ -80,6 +80,20 @@ def test_a_run_that_ignores_signals_is_killed(
 
 
 @pytest.mark.parametrize("launcher", EACH)
+def test_a_cancelled_run_that_runs_away_is_caught(
+    make_job: MakeJob, project: Project, launcher: str, settings: object
+) -> None:
+    project.change_isolation({"launcher": launcher, "open_files": 200})
+    job = make_job("runs_away.py")
+    settings.CANCEL_GRACE_SECONDS = 8  # type: ignore[attr-defined]
+    with followed(job):
+        wait_until(lambda: (Path(project.folder) / "away").exists())
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert left(job, project.folder) == []
+
+
+@pytest.mark.parametrize("launcher", EACH)
 def test_a_killed_supervisor_takes_its_run_along(make_job: MakeJob, project: Project, launcher: str) -> None:
     project.change_isolation({"launcher": launcher, "wall_seconds": 100})
     job = make_job("hangs.py")
@@ -114,6 +128,26 @@ def _plain(make_job: MakeJob, project: Project) -> Job:
     Job.objects.all().update(branch="ended")
     project.change_isolation({})
     return make_job("exits.py")
+
+
+def test_memory_that_a_process_hides_is_counted() -> None:
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        # Another user, because root reads everything.
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        if not (hidden := os.fork()):
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+            kept = bytearray(os.urandom(1024) * 50_000)
+            os.write(writing, b"x")
+            time.sleep(60 + len(kept) * 0)
+        os.read(reading, 1)
+        found = supervisor.shared_once([psutil.Process(hidden)])
+        os.kill(hidden, signal.SIGKILL)
+        os._exit(0 if found > 50_000_000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_plain_process_is_started_as_ever(make_job: MakeJob, project: Project) -> None:

@@ -30,6 +30,8 @@ SECONDS_TO_REPORT = 30
 MAX_REPORT_BYTES = 64 * 1024
 # Of the supervisor, which is outside the sandbox: nothing of the project's environment.
 OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+# Of the time after SIGTERM, in which a supervisor ends its run, before both are killed.
+OF_GRACE = 0.5
 # Folders in the user's home, which is closed.
 OF_HOME = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
@@ -102,6 +104,7 @@ def start_isolated(
             temporary=str(temporary),
             hidden=str(Path(settings.DATA_DIR).resolve()),
             umask=settings.USERS_UMASK,
+            seconds_to_end=settings.CANCEL_GRACE_SECONDS * OF_GRACE,
             report=report,
         )
         with open(given, "wb", closefd=False) as file:

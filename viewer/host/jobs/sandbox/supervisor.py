@@ -34,6 +34,8 @@ from viewer.host.jobs.sandbox import kernel
 
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 10
+# When all descendants count as stopped: after so many listings without a new one, or after this time.
+QUIET_LISTINGS, SECONDS_TO_STOP = 20, 1.0
 # Shared memory of a sandbox, as much as Docker has it.
 SHARED_MEMORY_BYTES = 64 * 1024**2
 # What a program in a container of its own needs besides its files.
@@ -45,7 +47,8 @@ class SupervisorRequest(TypedDict):
 
     ``read`` and ``write`` are the folders and files that stay open, and ``closed`` those within them that do
     not. ``temporary`` is the run's folder for temporary files, below ``folder``, the job's. ``hidden`` is a
-    folder that the run must not be able to open, by which the sandbox is tested.
+    folder that the run must not be able to open, by which the sandbox is tested. ``seconds_to_end`` is what
+    the run has between SIGTERM and its end.
     """
 
     command: list[str]
@@ -61,6 +64,7 @@ class SupervisorRequest(TypedDict):
     temporary: str
     hidden: str
     umask: int
+    seconds_to_end: float
     report: int
 
 
@@ -87,7 +91,8 @@ def main() -> NoReturn:
         answer(request["report"], {"refused": str(error) or type(error).__name__})
         sys.exit(1)
     answer(request["report"], {"in_force": facts})
-    status, limit = watch(child, request["limits"], 2 if request["launcher"] == "bubblewrap" else 0)
+    uncounted = 2 if request["launcher"] == "bubblewrap" else 0
+    status, limit = watch(child, request["limits"], uncounted, request["seconds_to_end"])
     end_descendants()
     if limit:
         record_end(Path(request["folder"]), limit, request["limits"][limit])
@@ -409,10 +414,11 @@ def _namespace(process: int | str, name: str) -> str:
 # The limits of all processes of a run together, and its end.
 
 
-def watch(child: int, limits: Mapping[str, int], uncounted: int) -> tuple[int, str]:
+def watch(child: int, limits: Mapping[str, int], uncounted: int, seconds_to_end: float) -> tuple[int, str]:
     """Wait for the end of the run. Return its wait status, and the limit that ended it, or an empty text.
 
-    This number of processes is not the run's own.
+    ``uncounted`` is the number of processes that are not the run's own. After SIGTERM, it is ended in time:
+    who kills this process as well could miss a descendant, which would then belong to nobody.
     """
     started = time.monotonic()
     wall = limits.get("wall_seconds")
@@ -420,21 +426,39 @@ def watch(child: int, limits: Mapping[str, int], uncounted: int) -> tuple[int, s
     descriptor = os.pidfd_open(child)
     polled = select.poll()
     polled.register(descriptor, select.POLLIN)
+    ends, woken = started + wall if wall else None, _wake_at_signals()
+    polled.register(woken, select.POLLIN)
+    terminated: list[float] = []
+    signal.signal(signal.SIGTERM, lambda _number, _frame: terminated.append(time.monotonic()))
     while True:
-        left = max(0.0, started + wall - time.monotonic()) if wall else None
+        due = min(
+            (one for one in (ends, *(at + seconds_to_end for at in terminated[:1])) if one), default=None
+        )
+        left = None if due is None else max(0.0, due - time.monotonic())
         pause = LIMIT_POLL_SECONDS if is_measured else left
-        polled.poll(None if pause is None else min(pause, left or pause) * 1000 + 1)
+        polled.poll(None if pause is None else min(pause, pause if left is None else left) * 1000 + 1)
+        with suppress(BlockingIOError):
+            os.read(woken, 4096)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             os.close(descriptor)
             return status, ""
         reap(child)
-        limit = "wall_seconds" if wall and time.monotonic() - started >= wall else reached(limits, uncounted)
-        if limit:
+        now = time.monotonic()
+        is_terminated = bool(terminated) and now - terminated[0] >= seconds_to_end
+        limit = "wall_seconds" if ends and now >= ends else reached(limits, uncounted)
+        if limit or is_terminated:
             os.close(descriptor)
             end_descendants(keep=child)
             _pid, status = os.waitpid(child, 0)
-            return status, limit
+            return status, "" if is_terminated else limit
+
+
+def _wake_at_signals() -> int:
+    """A descriptor that can be read after a signal. Otherwise, waiting continues after its handler."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    return reading
 
 
 def reap(child: int) -> None:
@@ -468,31 +492,67 @@ def reached(limits: Mapping[str, int], uncounted: int) -> str:
 
 
 def shared_once(processes: Iterable[psutil.Process]) -> int:
-    """The memory of processes in bytes, in which what they share counts once."""
+    """The memory of processes in bytes, in which what they share counts once.
+
+    What a process shares cannot be read if it has forbidden that with ``PR_SET_DUMPABLE``.
+    """
     total = 0
     for process in processes:
-        with suppress(psutil.Error):
+        try:
             total += process.memory_full_info().pss
+        except psutil.AccessDenied:
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+        except psutil.Error:
+            continue
     return total
 
 
 def end_descendants(keep: int = 0) -> None:
     """Kill every descendant, and wait for all but ``keep``. Stopped first, so that none starts another."""
     stopped: set[int] = set()
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for _attempt in range(1000):
-            found = {one.pid for one in psutil.Process().children(recursive=True)}
-            new = found - stopped if number == signal.SIGSTOP else found
-            for process in new:
-                with suppress(ProcessLookupError):
-                    os.kill(process, number)
-            stopped |= found
-            for process in new - {keep} if number == signal.SIGKILL else ():
-                with suppress(ChildProcessError):
-                    os.waitpid(process, os.WNOHANG)
-            if not new - ({keep} if number == signal.SIGKILL else set()):
-                break
-            time.sleep(0.001)
+    quiet, end = 0, time.monotonic() + SECONDS_TO_STOP
+    # One that goes on in a new process all the time can be missed by a listing.
+    while quiet < QUIET_LISTINGS and time.monotonic() < end:
+        new = descendants() - stopped
+        for process in new:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        stopped |= new
+        quiet = 0 if new else quiet + 1
+    for _attempt in range(1000):
+        found = descendants()
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        for process in found - {keep}:
+            with suppress(ChildProcessError):
+                os.waitpid(process, os.WNOHANG)
+        if not found - {keep}:
+            break
+        time.sleep(0.001)
+
+
+def descendants() -> set[int]:
+    """The descendants of this process. Those whose parent has exited are its children."""
+    found: set[int] = set()
+    left = [os.getpid()]
+    while left:
+        parent = left.pop()
+        try:
+            new = {
+                int(number)
+                for thread in Path(f"/proc/{parent}/task").iterdir()
+                for number in (thread / "children").read_text().split()
+            }
+        except OSError:
+            # It has exited, or the kernel has no such list.
+            with suppress(psutil.Error):
+                found |= {one.pid for one in psutil.Process(parent).children(recursive=True)}
+            continue
+        left += new - found
+        found |= new
+    return found
 
 
 def record_end(folder: Path, limit: str, most: int) -> None:

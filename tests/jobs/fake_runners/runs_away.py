@@ -1,0 +1,25 @@
+"""Ignores every signal, and goes on in a new process each millisecond, which nothing marks as the job's."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+if sys.argv[1] != "away":
+    import tiny
+
+    tiny.begin()
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    os.closerange(0, 100)
+    if sys.argv[1] != "away":
+        os.execve(sys.executable, [sys.executable, __file__, "away"], {"PATH": os.defpath})
+    Path("away").touch()
+    while True:
+        if os.fork():
+            os._exit(0)
+        time.sleep(0.001)
+time.sleep(60)
