@@ -56,6 +56,9 @@ def _handle_tokens(options: Mapping[str, Any]) -> Output:
         token, text = _made(options)
         lines = [text, _("Copy the token now: it is not stored, so it cannot be shown again.")]
         return Output({**_document(token), "token": text}, lines)
+    for name in ("person", "location"):
+        if options[name]:
+            raise CommandError(_("%(name)s needs %(missing)s.") % {"name": f"--{name}", "missing": "--new"})
     if options["revoke"] is not None:
         found = ApiToken.objects.filter(pk=options["revoke"]).first()
         if found is None or not revoke_token(found):
