@@ -104,7 +104,10 @@ def test_a_question_ends_the_wait_and_is_answered(
     assert question.answer == "Green."
 
 
-def test_files_are_read_and_written_on_this_machine(forkline: Forkline, checkpoint: Checkpoint) -> None:
+def test_files_are_read_and_written_on_this_machine(
+    forkline: Forkline, checkpoint: Checkpoint, start_worker: StartWorker
+) -> None:
+    start_worker("succeeds.py")
     (forkline.folder / "state.txt").write_text("@elsewhere")
     arguments = ("fork", checkpoint.target, "--output", f"1=@{forkline.folder / 'state.txt'}")
     assert forkline.run(*arguments).returncode == 0
@@ -122,7 +125,10 @@ def test_files_are_read_and_written_on_this_machine(forkline: Forkline, checkpoi
     assert json.loads(copied.stdout)["added"] == 1, copied.stderr
 
 
-def test_what_a_person_writes_is_theirs(forkline: Forkline, checkpoint: Checkpoint) -> None:
+def test_what_a_person_writes_is_theirs(
+    forkline: Forkline, checkpoint: Checkpoint, start_worker: StartWorker
+) -> None:
+    start_worker("succeeds.py")
     assert forkline.run("note", checkpoint.target, "--name", "Tea", "--star").stdout == "★ Tea\n"
     assert "Greener?" in forkline.run("comments", checkpoint.target, "--add", "Greener?").stdout
     writers = [Annotation.objects.get().changed_by, Comment.objects.get().written_by]
