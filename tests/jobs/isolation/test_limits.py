@@ -13,6 +13,8 @@ from tests.jobs.conftest import MakeJob, finished, followed
 from tests.jobs.isolation.conftest import ended
 from tests.waiting import wait_until
 from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.processes import leader_of
 from viewer.host.jobs.sandbox import kernel, probing, supervisor
 from viewer.models import Job, Project, Question
 from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
@@ -188,3 +190,18 @@ def test_the_command_of_a_scope_has_its_limits() -> None:
     command = probing.scope_command({"memory_mb": 512, "processes": 20})
     assert command[0] == "systemd-run" and "--scope" in command and command[-1] == "--"
     assert "MemoryMax=512M" in command and "TasksMax=20" in command
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_another_worker_cancels_a_run_that_was_not_recorded(
+    make_job: MakeJob, project: Project, launcher: str
+) -> None:
+    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    job = make_job("interruptible.py")
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="task_started").exists())
+        recorded = Job.objects.get(pk=job.pk).process_id
+        reported = job.events.get(kind="started").data["pid"]
+        assert leader_of(reported, storage_of(job)) == recorded
+        job.request_cancel()
+    assert job.status == "cancelled"

@@ -169,7 +169,8 @@ def handle_event(state: FollowedJob, event: SpoolEvent) -> None:
     if event["kind"] == "started":
         state.job.mark_running()
         if state.job.process_id is None and isinstance(event["data"].get("pid"), int):
-            state.job.record_process(event["data"]["pid"])
+            # The worker that started it was killed before it could store this.
+            state.job.record_process(processes.leader_of(event["data"]["pid"], state.storage))
     elif event["kind"] == "checkpoint":
         # Another thread imports it, so that events never wait for an import.
         state.importer.submit(import_and_log, state.job, str(event["data"].get("path") or ""))

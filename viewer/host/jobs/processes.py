@@ -82,6 +82,18 @@ def tree_of(storage: JobStorage) -> set[psutil.Process]:
     return found | set(descendants(found))
 
 
+def leader_of(process_id: int, storage: JobStorage) -> int:
+    """The process of the job that leads its session, from the number that its runner has reported.
+
+    That of an isolated run is its supervisor, and the runner may have the number of another namespace.
+    """
+    with suppress(ProcessLookupError):
+        if is_alive(process_id, storage) and os.getsid(process_id) == process_id:
+            return process_id
+    oldest = min(living(tree_of(storage)), key=lambda one: one.create_time(), default=None)
+    return oldest.pid if oldest else process_id
+
+
 def descendants(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
     """Yield the descendants of the processes."""
     for process in processes:
