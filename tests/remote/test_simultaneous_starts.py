@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import with_role
+from tests.jobs.conftest import StartWorker
 from tests.serving.conftest import WebServer, started_server
 from viewer.models import ApiToken, Checkpoint, IdempotencyKey, Job, Level, Sweep
 from viewer.records.tokens import make_token
@@ -41,7 +42,11 @@ def sent(server: WebServer, token: str, command: str, body: dict[str, Any], key:
     return response.status, json.loads(response.read())
 
 
-def test_each_command_starts_once(servers: list[WebServer], token: str, checkpoint: Checkpoint) -> None:
+def test_each_command_starts_once(
+    servers: list[WebServer], token: str, checkpoint: Checkpoint, start_worker: StartWorker
+) -> None:
+    # A host of PostgreSQL has a worker.
+    start_worker("succeeds.py")
     target, path = checkpoint.target, checkpoint.location.path
     starts: dict[str, tuple[dict[str, Any], int]] = {
         "fork": ({"checkpoint": target, "input": ["topic=tea"]}, 1),
