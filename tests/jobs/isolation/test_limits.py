@@ -47,13 +47,11 @@ def test_a_run_that_grows_is_ended_with_all_its_processes(
     make_job: MakeJob, project: Project, launcher: str, what: str
 ) -> None:
     (Path(project.folder) / "grow").write_text(what)
-    started = time.monotonic()
     job = ended(make_job, project, "grows.py", launcher=launcher, **LIMITS[what])
     assert job.status == "failed" and job.error.code == "isolation.limit_reached", (job.error, job.log_end)
     assert job.error.values["limit"] in LIMITS[what]
     assert job.isolation["limits"] == LIMITS[what]
     assert left(job, project.folder) == []
-    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("launcher", EACH)
