@@ -216,23 +216,26 @@ def _answer(server: Server, response: http.client.HTTPResponse, data: bytes) -> 
 def repeated(server: Server, send: Callable[[], Answer], seconds: float | None = None) -> Answer:
     """What ``send`` returns, called again if there was no answer.
 
-    Raises ConnectionFailed if there was none for so many ``seconds``, or for the sum of all pauses.
+    Raises ConnectionFailed if there was none after pauses of so many ``seconds``, or the sum of all pauses.
+    The duration of slow attempts counts only after PATIENCE_SECONDS.
     """
-    pauses, until = iter(PAUSES), time.monotonic() + (seconds or sum(PAUSES))
+    pauses, left = iter(PAUSES), seconds or sum(PAUSES)
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             answer = send()
-            if answer.status != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
+            if answer.status != HTTPStatus.SERVICE_UNAVAILABLE or left <= 0 or time.monotonic() > until:
                 return answer
             reason = str(answer.document.get("error"))
         except ConnectionFailed as failed:
             reason = str(failed)
-            if time.monotonic() > until:
+            if left <= 0 or time.monotonic() > until:
                 raise
         pause = next(pauses, PAUSES[-1])
         if pause == PAUSES[0]:
             warn(_("%s Trying again …") % no_answer(server, reason))
         time.sleep(pause)
+        left -= pause
 
 
 def no_answer(server: Server, reason: str) -> str:
