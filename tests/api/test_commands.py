@@ -16,7 +16,7 @@ from viewer.api.commands import SERVED
 from viewer.api.examples import COMMANDS
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.arguments import OF_MACHINE, arguments_of, parser_of
-from viewer.cli.edits import NEW_FILE
+from viewer.cli.parsing import NEW_FILE
 from viewer.cli.remote import NEW_FILES, ON_MACHINE, SENT_ONCE
 from viewer.models import AuditEntry, Checkpoint, Job, Level, Location, Project, Sweep
 

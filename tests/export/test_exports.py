@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.cli.rows import dot_lines
+from viewer.cli.commands.checkpoints import dot_lines
 from viewer.engines.contents import GraphEdge
 from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run

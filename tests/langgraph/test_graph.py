@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.langgraph.conftest import opened
 from tests.terminal import Terminal
-from viewer.cli.rows import dot_lines, graph_lines
+from viewer.cli.commands.checkpoints import dot_lines, graph_lines
 from viewer.host.jobs.preflight import preflight_new_run
 from viewer.messages.message import UserMessage
 from viewer.models import Location, PreflightCheck, Project, Run

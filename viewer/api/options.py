@@ -7,7 +7,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
 
 from viewer.cli.arguments import FROM_FILE, arguments_of, command_line, is_list, parser_of
-from viewer.cli.edits import NEW_FILE
+from viewer.cli.parsing import NEW_FILE
 from viewer.validation import MAX_CHARACTERS
 
 # Of one list.

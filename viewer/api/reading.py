@@ -26,8 +26,9 @@ from viewer.api.examples import (
     RUNS,
 )
 from viewer.api.interface import MAX_KEY, answer, refused, route
-from viewer.cli.commands.checkpoints import diff_document, info_document, run_document
+from viewer.cli.commands.checkpoints import diff_document, info_document
 from viewer.cli.commands.jobs import listed
+from viewer.cli.commands.runs import run_document
 from viewer.cli.commands.search import MAX_RESULTS, results_document
 from viewer.cli.rows import ListedCheckpoint, branch_documents, checkpoint_document, rows_of
 from viewer.cli.running import event_document, is_over, waiting_questions

@@ -33,19 +33,8 @@ from viewer.redaction import MARKER
 from viewer.validation import (
     MAX_CHARACTERS,
     MAX_DIGITS,
-    MAX_NAME,
-    MAX_PATH,
-    TEXT,
     InvalidInput,
-    OptionType,
     content_of,
-    day,
-    existing_file,
-    existing_folder,
-    named_path,
-    number_option,
-    one_line_text,
-    program,
     quoted,
     shortened,
     text_value,
@@ -57,23 +46,6 @@ from viewer.validation import (
 Parsed = TypeVar("Parsed")
 # Bytes of the file of a value.
 MAX_FILE_BYTES = 16 * 1024 * 1024
-# The types of arguments that name something. ``quality.fuzz.terminal_calls`` tests them by kind.
-# A location to write to, which need not exist.
-TARGET = OptionType("target", lambda text: named_path(text, MAX_PATH))
-LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_NAME))
-CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
-JOB = OptionType("job", one_line_text)
-# The text of a day, as an address has it.
-DAY = OptionType("day", lambda text: day(text).isoformat())
-FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
-FILE = OptionType("file", lambda text: str(existing_file(text)))
-PROGRAM = OptionType("program", lambda text: str(program(text)))
-# The commands say themselves what is wrong with the file that they read or write.
-ADDRESS = OptionType("database", lambda text: one_line_text(text, 10_000))
-READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
-NUMBER_FROM_ONE = number_option(1, 10**9)
-# A text, or - for that of standard input.
-TYPED_TEXT = OptionType("text", TEXT.parse)
 
 
 def read_text(text: str) -> str:

@@ -9,9 +9,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
+from viewer.cli.edits import typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of, one_line, written
+from viewer.cli.parsing import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, TYPED_TEXT
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink

@@ -8,9 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
 from viewer.cli.finding import checkpoint_at, existing_collection
 from viewer.cli.output import Output, Subcommand, lines_of, written
+from viewer.cli.parsing import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
 from viewer.presentation.collections import (

@@ -7,9 +7,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
+from viewer.cli.edits import typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of
+from viewer.cli.parsing import CHECKPOINT, NUMBER_FROM_ONE, TYPED_TEXT
 from viewer.models import Checkpoint, Comment
 from viewer.records.audit import present_actor
 from viewer.records.discussion import (

@@ -7,9 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import LOCATION
 from viewer.cli.finding import location_elsewhere, typed_path
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import LOCATION
 from viewer.formats import moment_text
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Pool

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.commands.roles import role_location
-from viewer.cli.edits import LOCATION
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import LOCATION
 from viewer.messages.translation import translate
 from viewer.models import Project
 from viewer.presentation.isolation import isolation_lines, launchers_of

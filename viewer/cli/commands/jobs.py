@@ -7,8 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import JOB, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
+from viewer.cli.edits import typed_text
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import JOB, NUMBER_FROM_ONE, TYPED_TEXT
 from viewer.cli.running import question_document, run_here
 from viewer.cli.starting import add_wait_argument, outcome_of
 from viewer.engines.answer_schema import AnswerInvalid

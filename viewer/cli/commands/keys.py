@@ -8,9 +8,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import TARGET
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import TARGET
 from viewer.host_requests import ListKeepableKeys, ask
 from viewer.messages.translation import translate
 from viewer.models import Location

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import TARGET, inputs_of, parsed, state_of
+from viewer.cli.edits import inputs_of, parsed, state_of
 from viewer.cli.finding import (
     add_checkpoint_argument,
     checkpoint_at,
@@ -21,6 +21,7 @@ from viewer.cli.finding import (
 )
 from viewer.cli.options import add_options, new_choices_of, request_values, sender_of
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import TARGET
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
 from viewer.cli.starting import (
     add_run_arguments,

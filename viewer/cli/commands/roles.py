@@ -11,9 +11,10 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import LOCATION, pair_of, parsed
+from viewer.cli.edits import pair_of, parsed
 from viewer.cli.finding import location_elsewhere, typed_path
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import LOCATION
 from viewer.launching.options import parse_limit
 from viewer.models import Level, Location, Team
 from viewer.presentation.jobs.status import team_usage

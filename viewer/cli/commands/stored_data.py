@@ -13,9 +13,9 @@ from django.db import DatabaseError, connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import ADDRESS, LOCATION, NEW_FILE, READ_FILE
 from viewer.cli.finding import imported_location, known_location, typed_path
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import ADDRESS, LOCATION, NEW_FILE, READ_FILE
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path

@@ -9,10 +9,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand, lines_of
+from viewer.cli.parsing import CHECKPOINT
 from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.running import (
     is_over,

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import LOCATION
 from viewer.cli.output import Output, Subcommand
+from viewer.cli.parsing import LOCATION
 from viewer.models import ApiToken, Level
 from viewer.records.locations import location_named
 from viewer.records.tokens import EXPIRY_DAYS, TokenRefused, make_token, revoke_token
