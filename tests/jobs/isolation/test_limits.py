@@ -12,10 +12,11 @@ import pytest
 from tests.jobs.conftest import MakeJob, finished, followed
 from tests.jobs.isolation.conftest import ended
 from tests.waiting import wait_until
+from viewer.host import kernel
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.processes import leader_of
-from viewer.host.jobs.sandbox import kernel, probing, supervisor
+from viewer.host.jobs.sandbox import probing, supervisor
 from viewer.models import Job, Project, Question
 from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
 from viewer.records.questions import answer

@@ -4,7 +4,7 @@ import os
 import subprocess
 from functools import cache
 
-from viewer.host.jobs.sandbox import kernel
+from viewer.host import kernel
 
 PROBE_SECONDS = 10
 

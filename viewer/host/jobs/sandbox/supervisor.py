@@ -29,8 +29,8 @@ if __name__ == "__main__":
 
 import psutil
 
+from viewer.host import kernel
 from viewer.host.jobs import spool
-from viewer.host.jobs.sandbox import kernel
 
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 10
