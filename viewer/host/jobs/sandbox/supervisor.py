@@ -32,6 +32,7 @@ import psutil
 from viewer.host import kernel
 from viewer.host.jobs import spool
 
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 10
 # When all descendants count as stopped: after so many listings without a new one, or after this time.
@@ -139,22 +140,27 @@ def tasks_of_user() -> int:
 def scope_facts(enforced_by: dict[str, str], limits: Mapping[str, int]) -> dict[str, Any]:
     """What the control group of this scope enforces. Raises NotStarted if it lacks what was asked for."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = next((line.partition("::")[2] for line in lines if line.startswith("0::")), "")
-    if not own.endswith(".scope"):
+    groups = dict(line.split(":", 2)[1:] for line in lines)
+    if not groups.get("", "").endswith(".scope"):
         raise NotStarted("systemd has started the run outside a scope")
-    group = Path("/sys/fs/cgroup") / own.lstrip("/")
-    files = {"memory_mb": ("memory.max", 1024**2), "processes": ("pids.max", 1)}
-    for name, (file, unit) in files.items():
+    files = {
+        "memory_mb": ("memory", ("memory.max", "memory.limit_in_bytes"), 1024**2),
+        "processes": ("pids", ("pids.max",), 1),
+    }
+    for name, (controller, candidates, unit) in files.items():
         if name not in limits:
             continue
-        try:
-            text = (group / file).read_text().strip()
-        except FileNotFoundError:
-            raise NotStarted(f"the control group of the scope has no {file}") from None
+        # The first version of control groups has a hierarchy of its own for each controller.
+        own = f"{controller}/{groups[controller]}" if controller in groups else groups[""]
+        group = CONTROL_GROUPS / own.lstrip("/")
+        file = next((group / one for one in candidates if (group / one).exists()), None)
+        if file is None:
+            raise NotStarted(f"the control group of the scope does not limit {controller}")
+        text = file.read_text().strip()
         if text == "max" or int(text) > limits[name] * unit:
-            raise NotStarted(f"{file} of the scope is {text}")
+            raise NotStarted(f"{file.name} of the scope is {text}")
         enforced_by[name] = "systemd"
-    return {"scope": own.rpartition("/")[2]}
+    return {"scope": groups[""].rpartition("/")[2]}
 
 
 # A run without other mounts: a plain process with limits, one in a scope, or one behind Landlock.
