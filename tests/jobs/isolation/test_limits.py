@@ -204,3 +204,26 @@ def test_another_worker_cancels_a_run_that_was_not_recorded(
         assert leader_of(reported, storage_of(job)) == recorded
         job.request_cancel()
     assert job.status == "cancelled"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_the_kernel_refuses_in_a_scope_is_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Only the control group is made up: CI has no systemd that starts scopes."""
+    monkeypatch.setattr(supervisor, "CONTROL_GROUPS", tmp_path)
+    limits = {"memory_mb": 150, "processes": 40}
+    memory, tasks = supervisor.control_group("memory"), supervisor.control_group("pids")
+    for folder in (memory, tasks):
+        folder.mkdir(parents=True, exist_ok=True)
+    events = memory / ("memory.oom_control" if version == 1 else "memory.events")
+    events.write_text("oom_kill 0\n")
+    (tasks / "pids.events").write_text("max 0\n")
+    assert supervisor.refused_in_scope(limits) == ""
+    (tasks / "pids.events").write_text("max 3\n")
+    assert supervisor.refused_in_scope(limits) == "processes"
+    assert supervisor.refused_in_scope({"memory_mb": 150}) == ""
+    events.write_text("under_oom 0\noom_kill 1\n")
+    assert supervisor.refused_in_scope(limits) == "memory_mb"
+    supervisor.forbid_new_processes()
+    assert (tasks / "pids.max").read_text() == "1"

@@ -33,6 +33,17 @@ from viewer.host import kernel
 from viewer.host.jobs import spool
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
+# Of each limit: the controller, its file in the second or first version, and the unit.
+LIMITS_OF_SCOPE = {
+    "memory_mb": ("memory", ("memory.max", "memory.limit_in_bytes"), 1024**2),
+    "processes": ("pids", ("pids.max",), 1),
+}
+# Where the kernel counts what it has refused or killed.
+EVENTS_OF_SCOPE = (
+    ("memory_mb", "memory", "memory.events", "oom_kill"),
+    ("memory_mb", "memory", "memory.oom_control", "oom_kill"),
+    ("processes", "pids", "pids.events", "max"),
+)
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 10
 # When all descendants count as stopped: after so many listings without a new one, or after this time.
@@ -92,8 +103,7 @@ def main() -> NoReturn:
         answer(request["report"], {"refused": str(error) or type(error).__name__})
         sys.exit(1)
     answer(request["report"], {"in_force": facts})
-    uncounted = 2 if request["launcher"] == "bubblewrap" else 0
-    status, limit = watch(child, request["limits"], uncounted, request["seconds_to_end"])
+    status, limit = watch(child, request)
     end_descendants()
     if limit:
         record_end(Path(request["folder"]), limit, request["limits"][limit])
@@ -139,28 +149,43 @@ def tasks_of_user() -> int:
 
 def scope_facts(enforced_by: dict[str, str], limits: Mapping[str, int]) -> dict[str, Any]:
     """What the control group of this scope enforces. Raises NotStarted if it lacks what was asked for."""
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    groups = dict(line.split(":", 2)[1:] for line in lines)
-    if not groups.get("", "").endswith(".scope"):
+    if not control_group("").name.endswith(".scope"):
         raise NotStarted("systemd has started the run outside a scope")
-    files = {
-        "memory_mb": ("memory", ("memory.max", "memory.limit_in_bytes"), 1024**2),
-        "processes": ("pids", ("pids.max",), 1),
-    }
-    for name, (controller, candidates, unit) in files.items():
+    for name, (controller, files, unit) in LIMITS_OF_SCOPE.items():
         if name not in limits:
             continue
-        # The first version of control groups has a hierarchy of its own for each controller.
-        own = f"{controller}/{groups[controller]}" if controller in groups else groups[""]
-        group = CONTROL_GROUPS / own.lstrip("/")
-        file = next((group / one for one in candidates if (group / one).exists()), None)
+        file = next((one for one in map(control_group(controller).joinpath, files) if one.exists()), None)
         if file is None:
             raise NotStarted(f"the control group of the scope does not limit {controller}")
         text = file.read_text().strip()
         if text == "max" or int(text) > limits[name] * unit:
             raise NotStarted(f"{file.name} of the scope is {text}")
         enforced_by[name] = "systemd"
-    return {"scope": groups[""].rpartition("/")[2]}
+    return {"scope": control_group("").name}
+
+
+def control_group(controller: str) -> Path:
+    """The folder of this process's control group. In their first version, each controller has its own."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    groups = dict(line.split(":", 2)[1:] for line in lines)
+    own = f"{controller}/{groups[controller]}" if controller in groups else groups.get("", "")
+    return CONTROL_GROUPS / own.lstrip("/")
+
+
+def refused_in_scope(limits: Mapping[str, int]) -> str:
+    """The limit at which the kernel has refused or killed something of this scope; empty for none."""
+    for limit, controller, file, name in EVENTS_OF_SCOPE:
+        with suppress(FileNotFoundError):
+            lines = (control_group(controller) / file).read_text().splitlines()
+            if limit in limits and int(dict(line.split() for line in lines).get(name, 0)):
+                return limit
+    return ""
+
+
+def forbid_new_processes() -> None:
+    """Let no process of this scope start another, if the kernel counts them, so that none can run away."""
+    with suppress(OSError):
+        (control_group("pids") / "pids.max").write_text("1")
 
 
 # A run without other mounts: a plain process with limits, one in a scope, or one behind Landlock.
@@ -420,12 +445,16 @@ def _namespace(process: int | str, name: str) -> str:
 # The limits of all processes of a run together, and its end.
 
 
-def watch(child: int, limits: Mapping[str, int], uncounted: int, seconds_to_end: float) -> tuple[int, str]:
+def watch(child: int, request: SupervisorRequest) -> tuple[int, str]:
     """Wait for the end of the run. Return its wait status, and the limit that ended it, or an empty text.
 
-    ``uncounted`` is the number of processes that are not the run's own. After SIGTERM, it is ended in time:
-    who kills this process as well could miss a descendant, which would then belong to nobody.
+    After SIGTERM, it is ended in time: who kills this process as well could miss a descendant, which would
+    then belong to nobody.
     """
+    limits, seconds_to_end = request["limits"], request["seconds_to_end"]
+    # The processes that are not the run's own.
+    uncounted = 2 if request["launcher"] == "bubblewrap" else 0
+    is_in_scope = request["launcher"] == "systemd"
     started = time.monotonic()
     wall = limits.get("wall_seconds")
     is_measured = bool({"memory_mb", "cpu_seconds", "processes"} & limits.keys())
@@ -448,13 +477,16 @@ def watch(child: int, limits: Mapping[str, int], uncounted: int, seconds_to_end:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             os.close(descriptor)
-            return status, ""
+            return status, refused_in_scope(limits) if is_in_scope else ""
         reap(child)
         now = time.monotonic()
         is_terminated = bool(terminated) and now - terminated[0] >= seconds_to_end
         limit = "wall_seconds" if ends and now >= ends else reached(limits, uncounted)
+        limit = limit or (refused_in_scope(limits) if is_in_scope else "")
         if limit or is_terminated:
             os.close(descriptor)
+            if is_in_scope:
+                forbid_new_processes()
             end_descendants(keep=child)
             _pid, status = os.waitpid(child, 0)
             return status, "" if is_terminated else limit
