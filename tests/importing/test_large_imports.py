@@ -7,7 +7,7 @@ import pytest
 
 from tests.imported import imported_location, observe_once
 from tests.real_stores import STORES
-from viewer.host.locations import copying, importing, sources
+from viewer.host.locations import copying, importing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_added, import_location
 from viewer.models import Checkpoint, Location
@@ -21,7 +21,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
     """A new location with more checkpoints than are shown first, stored two at a time."""
     monkeypatch.setattr(importing, "NEWEST", 2)
     monkeypatch.setattr(importing, "MAX_SLICE", 2)
-    monkeypatch.setattr(sources, "MIN_SHOWN", 2)
+    monkeypatch.setattr(importing, "MIN_SHOWN", 2)
     return open_location(shutil.copytree(STORES / "1.15.30/json", tmp_path / "large"))
 
 
@@ -35,13 +35,15 @@ def all_names(location: Location) -> list[str]:
 
 def cancel_at_first_slice(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancel the next import once it has stored something, as a request during it does."""
-    stored = sources.ImportProgress.add
+    recorded = Location.record_progress
 
-    def add(self: sources.ImportProgress, count: int) -> bool:
-        Location.objects.get(pk=location.pk).cancel_import()
-        return stored(self, count)
+    def record_progress(self: Location, done: int, total: int) -> bool:
+        if self.checkpoints.count() > before:
+            Location.objects.get(pk=location.pk).cancel_import()
+        return recorded(self, done, total)
 
-    monkeypatch.setattr(sources.ImportProgress, "add", add)
+    before = location.checkpoints.count()
+    monkeypatch.setattr(Location, "record_progress", record_progress)
 
 
 def test_the_newest_checkpoints_are_stored_first(large: Location) -> None:

@@ -213,7 +213,7 @@ class Killing(sqlite3.Connection):
         return super().execute(statement, *given)
 os.unlink = killing_unlink
 sqlite3.connect = lambda *given, **named: connect(*given, factory=Killing, **named)
-address = LocationAddress(Path(path), ReadLimits(), [Path(root)], Identity.parse(identity))
+address = LocationAddress(Path(path), ReadLimits(), [Path(root)], identity)
 deleting.delete_entries(address, entries, lambda *_: True)
 """
 

@@ -34,7 +34,7 @@ def count(database: sqlite3.Connection) -> int:
 
 def test_a_store_is_read_and_pruned(store: Path) -> None:
     descriptor = os.open(store.parent, os.O_RDONLY)
-    address = LocationAddress(store, ReadLimits(), identity=identity_of(descriptor, store.lstat()))
+    address = LocationAddress(store, ReadLimits(), identity=str(identity_of(descriptor, store.lstat())))
     os.close(descriptor)
     with open_reader(address) as reader:
         entries = [item for item in reader.entries() if isinstance(item, Entry)]

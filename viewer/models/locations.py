@@ -316,6 +316,13 @@ class Location(models.Model):
         if self.import_state:
             self._change_import(import_state="", import_done=0, import_total=0)
 
+    def record_progress(self, done: int, total: int) -> bool:
+        """Record how many checkpoints of an import are stored. Return False if a person cancelled it."""
+        rows = Location.objects.filter(pk=self.pk)
+        # Open pages refresh.
+        rows.update(import_done=done, import_total=total, revision=F("revision") + 1)
+        return rows.filter(import_state=self.ImportState.REQUESTED).exists()
+
     def _change_import(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
@@ -367,6 +374,16 @@ class Location(models.Model):
         if self.project_id is None:
             return Location.objects.filter(pk=self.pk)
         return Location.objects.filter(project=self.project_id)
+
+    @property
+    def is_observed_here(self) -> bool:
+        """Whether this machine observes it. Another host of its pool may only run its jobs."""
+        return self.pool_id is None or own_host_key() == self.host_id
+
+    @property
+    def import_context(self) -> tuple[str, ...]:
+        """The values besides its contents on which the imported rows depend."""
+        return self.identity, self.engine, self.secrets_digest
 
     @property
     def is_local(self) -> bool:

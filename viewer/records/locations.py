@@ -1,19 +1,30 @@
-"""What the rows of a location say about it."""
+"""What the rows of a location say about it, and the rows of its problems."""
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_name, store_format_named
-from viewer.models import Checkpoint, Location
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, Location, Problem
+from viewer.records.many_rows import in_slices
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 from viewer.validation import storable
 
 FILE_URL = re.compile(r"file:/", re.IGNORECASE)
 LOCAL_HOSTS = {"", "localhost"}
+# Kinds of problems of entries that are read again even if their bytes are unchanged.
+RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
+_PROBLEM_COLUMNS = ("reason", "kind", "fingerprint", "first_seen_at")
 
 
 def is_indexed(location: Location) -> bool:
@@ -89,3 +100,104 @@ def path_of(text: str | Path) -> Path:
     if url.query or url.fragment:
         raise NotLocal(_("%s is not a path. Write ? and # in a file name as %%3F and %%23.") % text)
     return Path(unquote_to_bytes(url.path).decode("utf-8", "surrogateescape"))
+
+
+@dataclass(slots=True)
+class _Stored:
+    pk: int
+    reason: UserMessage
+    kind: str
+    fingerprint: str
+    first_seen_at: datetime
+
+
+class Problems:
+    """The problems of a location, or of some of its keys, before and after an import."""
+
+    def __init__(self, location: Location, limits: ReadLimits, keys: Collection[str] | None = None) -> None:
+        self._location, self._limits = location, limits
+        rows = Problem.objects.filter(location=location)
+        if keys is not None:
+            rows = rows.filter(source_key__in=keys)
+        self._before = {
+            row.source_key: _Stored(row.pk, row.reason, row.kind, row.fingerprint, row.first_seen_at)
+            for row in rows
+        }
+        self._after: dict[str, _Stored] = {}
+        self._now = timezone.now()
+
+    def __len__(self) -> int:
+        return len(self._after)
+
+    def is_known(self, entry: Entry) -> bool:
+        """Whether these bytes are known not to be a checkpoint, so that they are not read again."""
+        known = self._before.get(entry.key)
+        if known is None or known.kind in RETRIED_KINDS:
+            return False
+        if known.fingerprint != self._stored_fingerprint(entry.fingerprint, known.kind):
+            return False
+        self._after[entry.key] = known
+        return True
+
+    def add(self, problem: ReadProblem) -> None:
+        """Add a problem. An entry that does not parse counts as being written until it stays unchanged."""
+        before = self._before.get(problem.key)
+        mark = self._stored_fingerprint(problem.fingerprint, problem.kind)
+        is_same = before is not None and before.fingerprint == mark
+        first_seen_at = before.first_seen_at if before and is_same else self._now
+        kind, reason = problem.kind, problem.reason
+        if kind == "writing" and self._is_unchanged(problem, first_seen_at):
+            kind = "broken"
+        elif kind == "writing":
+            reason = UserMessage("import.being_written", {"why": reason})
+        self._after[problem.key] = _Stored(before.pk if before else 0, reason, kind, mark, first_seen_at)
+
+    def _stored_fingerprint(self, fingerprint: str, kind: str) -> str:
+        """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
+        return f"{fingerprint} {self._limits.mark}" if kind == Problem.Kind.REFUSED else fingerprint
+
+    def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
+        """Whether the entry has been unchanged for CHECKPOINT_UNCHANGED_SECONDS."""
+        now = self._now.timestamp()
+        since = first_seen_at.timestamp()
+        if problem.changed_at is not None and problem.changed_at <= now:
+            since = min(since, problem.changed_at)
+        return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
+
+    def state_after(self, problem: ReadProblem) -> Checkpoint.State | None:
+        """The new state of a present checkpoint that has this problem now; None if unchanged."""
+        kind = self._after[problem.key].kind
+        if kind == Problem.Kind.UNAVAILABLE:
+            return None
+        return Checkpoint.State.WRITING if kind == Problem.Kind.WRITING else Checkpoint.State.BROKEN
+
+    def save(self) -> bool:
+        """Store the changes. Return whether a page has to be refreshed."""
+        gone = [known.pk for key, known in self._before.items() if key not in self._after]
+        for some in in_slices(gone):
+            Problem.objects.filter(pk__in=some).delete()
+        is_news = bool(gone)
+        changed = [(key, known) for key, known in self._after.items() if self._before.get(key) != known]
+        for key, known in changed:
+            before = self._before.get(key)
+            is_news |= before is None or (before.reason, before.kind) != (known.reason, known.kind)
+        rows = [
+            Problem(
+                location=self._location,
+                source_key=key,
+                reason=known.reason,
+                kind=known.kind,
+                fingerprint=known.fingerprint,
+                first_seen_at=known.first_seen_at,
+            )
+            for key, known in changed
+        ]
+        # A location may have hundreds of thousands of problems.
+        Problem.objects.bulk_create(
+            rows,
+            batch_size=500,
+            update_conflicts=True,
+            unique_fields=["location", "source_key"],
+            update_fields=_PROBLEM_COLUMNS,
+        )
+        return is_news

@@ -17,10 +17,11 @@ from viewer import postgresql
 from viewer.engines import DEFAULT, all_engines, engine_named, kinds_that
 from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, Location, Run, StoredCopy, is_scratch_key, run_uid
-from viewer.models.columns import in_slices, insert_many, update_many, usage_values
+from viewer.models.columns import usage_values
 from viewer.records import bucket
 from viewer.records.lineage.lanes import Position
 from viewer.records.lineage.tree import Lineage, LineageFault
+from viewer.records.many_rows import in_slices, insert_many, update_many
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.protocol import EVENT_BYTES, Packed
 

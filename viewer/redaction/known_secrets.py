@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -198,6 +199,25 @@ def redacted_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
     """Return the redacted name of a file or row. Different names stay different."""
     redacted = redact_text(name, known)
     return name if redacted == name else f"{redacted} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
+
+
+# Generated names have no part that could be a secret.
+_GENERATED_NAME = re.compile(
+    r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
+)
+
+
+def redacted_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
+    """The key without secrets. Different keys stay different."""
+    folder, _, name = key.rpartition("/")
+    if _GENERATED_NAME.fullmatch(name) and not known.is_in(name.encode()):
+        return f"{_redacted_folder(folder, known)}/{name}" if folder else key
+    return redacted_name(key, known)
+
+
+@lru_cache(maxsize=1024)
+def _redacted_folder(folder: str, known: KnownSecrets) -> str:
+    return redacted_name(folder, known)
 
 
 # Credentials in headers, commands and password files, recognised by the words around them.

@@ -1,8 +1,9 @@
-"""How secret a field is by its name, and which values such a field hides."""
+"""How secret a field or variable is by its name, and which values it hides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import re2
 
@@ -11,6 +12,7 @@ from viewer.redaction.keywords import ADDRESS_WORDS, FOREIGN_LABELS, may_hold_se
 from viewer.redaction.obscured import without_invisible
 from viewer.redaction.patterns import (
     has_digit,
+    has_known_format,
     has_secret_path,
     is_keyboard_or_musical,
     is_machine_made,
@@ -303,3 +305,73 @@ _HIDES: dict[Secrecy, Callable[[str], bool]] = {
 def is_secret_number(number: float, secrecy: Secrecy) -> bool:
     """Return whether a field of this secrecy hides this number. Other numbers are counters."""
     return secrecy == "hard" or (secrecy == "code" and abs(number) >= MIN_CODE)
+
+
+# Variables, such as those of an environment file, whose values are secrets wherever they appear.
+
+
+# Minimum lengths of a secret, and of one that is a word: ordinary text contains shorter ones.
+MIN_SECRET, MIN_WORD = 5, 8
+# Minimum length of a secret whose name does not indicate one.
+MIN_UNNAMED = 8
+
+
+def secrets_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets among the values, sorted. Paths and URLs without a password are not secrets."""
+    return tuple(sorted({secret for name, value in values.items() for secret in _secrets_in(name, value)}))
+
+
+def _secrets_in(name: str, value: str) -> Iterator[str]:
+    lines = [value, *(line for line in value.splitlines() if line != value)]
+    secrecy = secrecy_of(name)
+    # Most sessions, signatures and addresses are no secrets: their form decides.
+    is_named = bool(secrecy) and (secrecy not in ("made", "code") or is_secret_text(value, secrecy))
+    if "://" in value:
+        yield from (part for part in _secrets_in_url(value) if _is_long_enough(part))
+        if is_named and not _is_plain_url(value):
+            yield value
+    elif is_named:
+        yield from (line for line in lines if _is_long_enough(line) and not is_placeholder(line))
+    else:
+        yield from (line for line in lines if _is_unnamed_secret(line))
+
+
+def _is_long_enough(secret: str) -> bool:
+    is_word = secret.isalpha()
+    return len(secret) >= MIN_WORD or (len(secret) >= MIN_SECRET and not is_word)
+
+
+def _is_unnamed_secret(value: str) -> bool:
+    """Whether a value is a secret although its name does not say so."""
+    if len(value) < MIN_UNNAMED or is_placeholder(value) or is_words(value):
+        return False
+    # Names of models, versions, dates, paths, numbers and flags are not.
+    return not (value.isdigit() or has_known_format(value) or _is_name(value)) and is_mixed(value)
+
+
+def _is_name(value: str) -> bool:
+    """Whether it consists of words and short numbers, joined by signs: gpt-4o-mini, eu-west-1, a.b:8000."""
+    parts = [part for sign in "_-./:,; " for part in [value] if sign in part]
+    pieces = value
+    for sign in "_-./:,;@ ":
+        pieces = pieces.replace(sign, " ")
+    words = pieces.split()
+    return bool(parts) and all(
+        word.isalpha() or (word.isdigit() and len(word) <= 8) or len(word) <= 3 for word in words
+    )
+
+
+def _secrets_in_url(url: str) -> Iterator[str]:
+    """Yield the password of a URL, as written and decoded, and its secret parameters."""
+    try:
+        parts = urlsplit(url)
+        password, query = parts.password, parse_qsl(parts.query)
+    except ValueError:
+        return
+    if password:
+        yield from (password, unquote(password))
+    yield from (value for name, value in query if secrecy_of(name))
+
+
+def _is_plain_url(url: str) -> bool:
+    return next(_secrets_in_url(url), None) is None

@@ -25,6 +25,11 @@ class Identity:
             return cls(*map(int, text.split(":")))
         return None
 
+    def is_recorded_as(self, text: str) -> bool:
+        """Whether this text identifies the same object."""
+        recorded = Identity.parse(text)
+        return recorded is not None and recorded.matches(self)
+
     def matches(self, other: "Identity") -> bool:
         """Whether both identify the same object. A device number may change when a disk is mounted again."""
         same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem

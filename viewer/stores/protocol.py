@@ -18,18 +18,18 @@ Paths, and the identity by which a location is pinned, are not part of the proto
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from struct import iter_unpack
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, TypeVar
 
 import zstandard
 
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.redaction.known_secrets import KnownSecrets
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redacted_key
 from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession
 
@@ -101,6 +101,22 @@ class ReadProblem:
         """Whether the entry with this key may be missing from the list because of this problem."""
         is_below = key == self.key or key.startswith(f"{self.key}/")
         return self.hides == "anything" or (self.hides == "below" and is_below)
+
+
+_Listed = TypeVar("_Listed", Entry, ReadProblem, Entry | ReadProblem)
+
+
+def with_redacted_keys(listed: Iterable[_Listed], secrets: tuple[str, ...]) -> Iterator[_Listed]:
+    """The entries and problems with redacted keys. The real key of an entry is in ``unredacted_key``."""
+    known = known_secrets(secrets)
+    for one in listed:
+        key = redacted_key(one.key, known)
+        if key == one.key:
+            yield one
+        elif isinstance(one, Entry):
+            yield replace(one, key=key, unredacted_key=one.key)
+        else:
+            yield replace(one, key=key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, import_one, redact_stored
 from viewer.host.locations.sources import unredacted_source
-from viewer.host.projects import secrets_of
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.records.bodies import stored_bytes
 from viewer.redaction.known_secrets import known_secrets
+from viewer.redaction.names import secrets_of
 
 # No rule recognises it as a secret.
 VALUE = "blue whale (north)"

@@ -311,7 +311,7 @@ def _refuse_redacted(checkpoint: Checkpoint, store: Path, count: int) -> None:
     """
     location = checkpoint.location
     secrets = secrets_for(location.project)
-    address = LocationAddress(store, read_limits(), [store.parent], None, secrets, location.engine)
+    address = LocationAddress(store, read_limits(), [store.parent], "", secrets, location.engine)
     with open_reader(address) as reader:
         found = reader.index(checkpoint.run.outermost.key).snapshots
         read = reader.read_all([Entry(one.key, one.fingerprint, one.size) for one in found], 1)

@@ -185,8 +185,8 @@ def _similar(missing: Path) -> str:
 
 def is_same(recorded: str, found: str) -> bool:
     """Whether both identities are of the same folder or file."""
-    first, second = Identity.parse(recorded), Identity.parse(found)
-    return first is not None and second is not None and first.matches(second)
+    identity = Identity.parse(found)
+    return identity is not None and identity.is_recorded_as(recorded)
 
 
 def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:

@@ -18,13 +18,13 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
-from viewer.models.columns import in_slices
 from viewer.models.runs import body_size
 from viewer.records import bucket
 from viewer.records.collections import collected_ids
 from viewer.records.discussion import comments_at, is_commented
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
+from viewer.records.many_rows import in_slices
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
 # Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.

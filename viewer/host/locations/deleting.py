@@ -57,7 +57,7 @@ def delete_entries(address: LocationAddress, entries: Sequence[Entry], is_record
     deleted then.
     """
     with found_at(address.path, address.roots) as found:
-        if address.identity is None or not address.identity.matches(found.identity):
+        if not found.identity.is_recorded_as(address.identity):
             raise LocationReplaced("store.replaced")
         if found.is_folder:
             return list(_delete_files(found.folder, entries))

@@ -21,11 +21,11 @@ from viewer.host.locations.sources import import_lock
 from viewer.host.permitted import refusal_of
 from viewer.host.projects import propose_project
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-from viewer.models.columns import update_many
 from viewer.models.jobs import UNFINISHED
 from viewer.records.bodies import decoded_copy, stored_body
 from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
+from viewer.records.many_rows import update_many
 from viewer.records.prices import current_prices, price_runs
 from viewer.records.run_rows import update_statuses
 
@@ -157,13 +157,9 @@ def _proposed_source(path: str, engine: str) -> tuple[Path, list[str]]:
     return found.folder, [point.name for point in found.entry_points]
 
 
-def describe_indexed(
-    engine: Engine[Any], read: Mapping[int, Sequence[bytes]], edited: Mapping[int, Collection[str]]
-) -> None:
-    """Describe runs, by primary key, by compressed copies of their first and newest checkpoints.
-
-    ``edited`` are the names of the values that were edited in the forks which some of them are.
-    """
+def describe_indexed(location: Location, pks: Mapping[str, int], read: Mapping[int, Sequence[bytes]]) -> None:
+    """Describe runs, by key, by compressed copies of their first and newest checkpoints."""
+    edited, engine = _edited_names(location, pks), engine_of(location)
     found = {
         pk: described_inputs(engine, map(decoded_copy, copies), edited.get(pk, ()))
         for pk, copies in read.items()
@@ -172,7 +168,7 @@ def describe_indexed(
     update_many(Run, ("inputs", "is_described"), rows)
 
 
-def edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[str]]:
+def _edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[str]]:
     """The names of the edited values of the runs, by key, as which forks were published."""
     events = JobEvent.objects.filter(kind="published", job__location=location, data__thread__in=list(pks))
     found: dict[int, list[str]] = {}

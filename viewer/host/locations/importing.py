@@ -17,13 +17,9 @@ from django.db import transaction
 from viewer.engines import all_engines
 from viewer.host.locations.indexing import update_runs
 from viewer.host.locations.sources import (
-    RETRIED_KINDS,
     ImportCounter,
     ImportCursor,
-    ImportProgress,
     ImportSummary,
-    Problems,
-    context_of,
     import_lock,
     record,
     refresh,
@@ -34,7 +30,7 @@ from viewer.host.reading.location_reader import Listing, LocationReader
 from viewer.host.reading.pool import reader_count, start_ahead
 from viewer.models import Checkpoint, Location, is_scratch_key
 from viewer.records import bucket
-from viewer.records.locations import is_indexed
+from viewer.records.locations import RETRIED_KINDS, Problems, is_indexed
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import KnownRow, known_rows, mark_states
 from viewer.stores.protocol import Entry, LocationLimitExceeded, LocationUnreadable, Packed, ReadProblem
@@ -44,6 +40,8 @@ MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
 # From this many on, entries are flushed where the next run begins, while other processes continue to read,
 # so that a run in one slice is reconciled once.
 MIN_SLICE = 400
+# Imports of fewer checkpoints take about a second, and show no progress.
+MIN_SHOWN = 1_000
 # An import stops after this many JSON files that are not checkpoints, if none is one.
 MAX_FOREIGN = 500
 # With fewer checkpoints, nothing is gained by sparing the garbage collector.
@@ -124,10 +122,12 @@ def _update(
 ) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)
-    if cursor is None or not cursor.is_usable(location):
-        return store_listing(location, reader, reader.listing(), counts)
+    if cursor is not None and not cursor.is_usable(location):
+        cursor = None
+    # Not evaluated for a complete listing.
     retried = location.problems.filter(kind__in=RETRIED_KINDS).values_list("source_key", flat=True)
-    return store_listing(location, reader, reader.listing(cursor.folders, retried), counts, cursor)
+    listing = reader.listing(cursor.folders if cursor else None, retried)
+    return store_listing(location, reader, listing, counts, cursor)
 
 
 def _store_newest(location: Location, reader: LocationReader) -> ImportSummary:
@@ -202,11 +202,9 @@ def store_listing(
     seconds = time.monotonic() - began
     if counts:
         counts.add(due=len(compared.due))
-    progress = None
-    if listing.is_complete:
-        progress = ImportProgress(location, len(compared.entries), len(compared.due))
+    total = len(compared.entries) if listing.is_complete else 0
     with only_new_garbage(len(compared.due)):
-        summary = _read_and_store(location, reader, compared.due, known, problems, progress, counts)
+        summary = _read_and_store(location, reader, compared.due, known, problems, total, counts)
     pruned = compared.missing(known) if listing.is_complete else []
     restored = [entry.key for entry in compared.entries if _is_restored(known.get(entry.key), entry)]
     for problem in compared.problems:
@@ -219,16 +217,13 @@ def store_listing(
     summary.pruned, summary.problems = len(pruned), len(problems)
     summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
     if compared.hides_nothing and not summary.is_cancelled:
-        summary.cursor = cursor if cursor and not listing.is_complete else _cursor(location, listing, seconds)
+        if cursor and not listing.is_complete:
+            summary.cursor = cursor
+        elif listing.cursor and len(listing.cursor) >= MIN_FILES:
+            # From there, the next import lists the folder.
+            expires_at = time.monotonic() + min(seconds / LISTING_SHARE, MAX_LISTING_INTERVAL)
+            summary.cursor = ImportCursor(listing.cursor, location.import_context, expires_at)
     return summary
-
-
-def _cursor(location: Location, listing: Listing, seconds: float) -> ImportCursor | None:
-    """From where the next import lists a large folder, of which a complete listing took these seconds."""
-    if listing.cursor is None or len(listing.cursor) < MIN_FILES:
-        return None
-    interval = min(seconds / LISTING_SHARE, MAX_LISTING_INTERVAL)
-    return ImportCursor(listing.cursor, context_of(location), time.monotonic() + interval)
 
 
 @dataclass(slots=True)
@@ -295,11 +290,21 @@ def _read_and_store(
     due: list[Entry],
     known: dict[str, KnownRow],
     problems: Problems,
-    progress: ImportProgress | None = None,
-    counts: ImportCounter | None = None,
+    total: int,
+    counts: ImportCounter | None,
 ) -> ImportSummary:
-    """Read and store the due entries in slices, unless a person cancels the import."""
-    summary = ImportSummary(read=len(due))
+    """Read and store the due entries in slices, unless a person cancels the import.
+
+    ``total`` is the number of entries of a complete listing, of which a long import shows its progress.
+    """
+    summary, done = ImportSummary(read=len(due)), total - len(due)
+    is_requested = location.import_state == Location.ImportState.REQUESTED
+    is_shown = total > 0 and (len(due) >= MIN_SHOWN or is_requested)
+    if is_shown:
+        # A request that was cancelled in the meantime stays cancelled.
+        if not is_requested:
+            location.request_import()
+        location.record_progress(done, total)
     # Names begin with the time, so the checkpoints of a run are consecutive.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     for results in slices(_checked(reader.read_all(due, reader_count()), bool(known), counts)):
@@ -323,7 +328,8 @@ def _read_and_store(
         changed = sum(result.key in known for result in read)
         summary.changed += changed
         summary.added += len(read) - changed
-        if progress and not progress.add(len(results)):
+        done += len(results)
+        if is_shown and not location.record_progress(done, total):
             summary.is_cancelled = True
             break
     return summary

@@ -17,12 +17,10 @@ from typing import Any
 
 from django.db import transaction
 
-from viewer.engines import engine_of
-from viewer.host.locations.describing import describe_indexed, edited_names
+from viewer.host.locations.describing import describe_indexed
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.sources import (
     ImportSummary,
-    Problems,
     import_lock,
     read_limits,
     record,
@@ -32,10 +30,10 @@ from viewer.host.locations.sources import (
 )
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
-from viewer.models.columns import in_slices, insert_many, update_many
 from viewer.records import bucket
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
-from viewer.records.locations import is_indexed
+from viewer.records.locations import Problems, is_indexed
+from viewer.records.many_rows import in_slices, insert_many, update_many
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import known_rows, moment
 from viewer.stores.protocol import Entry, IndexedRun, LocationUnreadable, Packed, Snapshot
@@ -209,7 +207,7 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
         entries = [Entry(copy, "", 0) for some in copies.values() for copy in some]
         read = {one.key: one.data for one in reader.read_all(entries, 1) if isinstance(one, Packed)}
         found = {pk: [read[copy] for copy in copies.get(key, ()) if copy in read] for key, pk in pks.items()}
-        describe_indexed(engine_of(location), found, edited_names(location, pks))
+        describe_indexed(location, pks, found)
         is_news = True
     return is_news
 
@@ -289,7 +287,7 @@ def import_scratch(run: Run, store: Path, job: str, branch: str, forked: str = "
         if not refresh(location):
             return ImportSummary()
         secrets = secrets_for(location.project)
-        address = LocationAddress(store, read_limits(), [store.parent], None, secrets, location.engine)
+        address = LocationAddress(store, read_limits(), [store.parent], "", secrets, location.engine)
         try:
             with open_reader(address) as reader:
                 prefix = f"{Checkpoint.SCRATCH}{job}/"

@@ -11,7 +11,6 @@ from django.utils.crypto import salted_hmac
 
 from viewer.host.permitted import refusal_of
 from viewer.host.projects import secrets_at
-from viewer.host.reading.snapshots import redacted_key
 from viewer.host_requests import JobRefused, NotReadable
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import (
@@ -34,7 +33,13 @@ from viewer.records import bucket
 from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
 from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redact_text, redacted_name
+from viewer.redaction.known_secrets import (
+    KnownSecrets,
+    known_secrets,
+    redact_text,
+    redacted_key,
+    redacted_name,
+)
 from viewer.redaction.values import redact
 from viewer.stores.protocol import compressed
 

@@ -1,15 +1,14 @@
 """The source of a location: where readers find it, how an import opens it, and its checkpoints one by one."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import F
 from django.utils import timezone
 
 from viewer.data_folder.locks import row_lock
@@ -19,12 +18,9 @@ from viewer.host.permitted import refusal_of
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, ImportCounts, NotReadable, Report
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Checkpoint, Host, Location, PoolMember, Problem
-from viewer.models.columns import in_slices
+from viewer.models import Checkpoint, Host, Location, PoolMember
 from viewer.records.bucket import BucketAway
-from viewer.records.hosts import is_here
 from viewer.stores.addresses import (
-    Identity,
     SaverAddress,
     ServerAddress,
     libpq_environment,
@@ -39,19 +35,13 @@ from viewer.stores.protocol import (
     LocationUnreadable,
     Packed,
     ReadLimits,
-    ReadProblem,
 )
 
-# Imports of fewer checkpoints take about a second, and show no progress.
-MIN_SHOWN = 1_000
 # Seconds between two reports of the counts.
 REPORT_SECONDS = 0.2
 # How often imports without changes are recorded. A location that another program writes to, or that reports
 # no changes, is imported every second.
 RECORDED_EVERY = timedelta(seconds=20)
-_PROBLEM_COLUMNS = ("reason", "kind", "fingerprint", "first_seen_at")
-# Kinds that are read again even if the bytes are unchanged.
-RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
 
 @dataclass(slots=True)
@@ -96,13 +86,8 @@ class ImportCursor:
 
     def is_usable(self, location: Location) -> bool:
         """Whether what is new since then is all that the next import needs."""
-        is_current = time.monotonic() < self.expires_at and self.context == context_of(location)
+        is_current = time.monotonic() < self.expires_at and self.context == location.import_context
         return is_current and not location.import_state
-
-
-def context_of(location: Location) -> tuple[str, ...]:
-    """The values with which a cursor was made."""
-    return location.identity, location.engine, location.secrets_digest
 
 
 def record(location: Location, summary: ImportSummary) -> None:
@@ -136,131 +121,6 @@ class ImportCounter:
             self._report(self._counts)
 
 
-class ImportProgress:
-    """The progress of an import. ``done`` includes entries that were already stored."""
-
-    def __init__(self, location: Location, total: int, due: int) -> None:
-        self._location, self.done = location, total - due
-        is_requested = location.import_state == Location.ImportState.REQUESTED
-        self._is_shown = due >= MIN_SHOWN or is_requested
-        if self._is_shown:
-            # A request that was cancelled in the meantime stays cancelled.
-            if not is_requested:
-                location.request_import()
-            Location.objects.filter(pk=location.pk).update(import_done=self.done, import_total=total)
-
-    def add(self, count: int) -> bool:
-        """Record that this many more are stored. Return False if a person cancelled the import."""
-        self.done += count
-        if not self._is_shown:
-            return True
-        rows = Location.objects.filter(pk=self._location.pk)
-        # Open pages refresh.
-        rows.update(import_done=self.done, revision=F("revision") + 1)
-        return rows.filter(import_state=Location.ImportState.REQUESTED).exists()
-
-
-@dataclass(slots=True)
-class _Stored:
-    pk: int
-    reason: UserMessage
-    kind: str
-    fingerprint: str
-    first_seen_at: datetime
-
-
-class Problems:
-    """The problems of a location, or of some of its keys, before and after an import."""
-
-    def __init__(self, location: Location, limits: ReadLimits, keys: Collection[str] | None = None) -> None:
-        self._location, self._limits = location, limits
-        rows = Problem.objects.filter(location=location)
-        if keys is not None:
-            rows = rows.filter(source_key__in=keys)
-        self._before = {
-            row.source_key: _Stored(row.pk, row.reason, row.kind, row.fingerprint, row.first_seen_at)
-            for row in rows
-        }
-        self._after: dict[str, _Stored] = {}
-        self._now = timezone.now()
-
-    def __len__(self) -> int:
-        return len(self._after)
-
-    def is_known(self, entry: Entry) -> bool:
-        """Whether these bytes are known not to be a checkpoint, so that they are not read again."""
-        known = self._before.get(entry.key)
-        if known is None or known.kind in RETRIED_KINDS:
-            return False
-        if known.fingerprint != self._stored_fingerprint(entry.fingerprint, known.kind):
-            return False
-        self._after[entry.key] = known
-        return True
-
-    def add(self, problem: ReadProblem) -> None:
-        """Add a problem. An entry that does not parse counts as being written until it stays unchanged."""
-        before = self._before.get(problem.key)
-        mark = self._stored_fingerprint(problem.fingerprint, problem.kind)
-        is_same = before is not None and before.fingerprint == mark
-        first_seen_at = before.first_seen_at if before and is_same else self._now
-        kind, reason = problem.kind, problem.reason
-        if kind == "writing" and self._is_unchanged(problem, first_seen_at):
-            kind = "broken"
-        elif kind == "writing":
-            reason = UserMessage("import.being_written", {"why": reason})
-        self._after[problem.key] = _Stored(before.pk if before else 0, reason, kind, mark, first_seen_at)
-
-    def _stored_fingerprint(self, fingerprint: str, kind: str) -> str:
-        """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
-        return f"{fingerprint} {self._limits.mark}" if kind == Problem.Kind.REFUSED else fingerprint
-
-    def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
-        """Whether the entry has been unchanged for CHECKPOINT_UNCHANGED_SECONDS."""
-        now = self._now.timestamp()
-        since = first_seen_at.timestamp()
-        if problem.changed_at is not None and problem.changed_at <= now:
-            since = min(since, problem.changed_at)
-        return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
-
-    def state_after(self, problem: ReadProblem) -> Checkpoint.State | None:
-        """The new state of a present checkpoint that has this problem now; None if unchanged."""
-        kind = self._after[problem.key].kind
-        if kind == Problem.Kind.UNAVAILABLE:
-            return None
-        return Checkpoint.State.WRITING if kind == Problem.Kind.WRITING else Checkpoint.State.BROKEN
-
-    def save(self) -> bool:
-        """Store the changes. Return whether a page has to be refreshed."""
-        gone = [known.pk for key, known in self._before.items() if key not in self._after]
-        for some in in_slices(gone):
-            Problem.objects.filter(pk__in=some).delete()
-        is_news = bool(gone)
-        changed = [(key, known) for key, known in self._after.items() if self._before.get(key) != known]
-        for key, known in changed:
-            before = self._before.get(key)
-            is_news |= before is None or (before.reason, before.kind) != (known.reason, known.kind)
-        rows = [
-            Problem(
-                location=self._location,
-                source_key=key,
-                reason=known.reason,
-                kind=known.kind,
-                fingerprint=known.fingerprint,
-                first_seen_at=known.first_seen_at,
-            )
-            for key, known in changed
-        ]
-        # A location may have hundreds of thousands of problems.
-        Problem.objects.bulk_create(
-            rows,
-            batch_size=500,
-            update_conflicts=True,
-            unique_fields=["location", "source_key"],
-            update_fields=_PROBLEM_COLUMNS,
-        )
-        return is_news
-
-
 def read_limits() -> ReadLimits:
     """The limits for one checkpoint, from the settings."""
     return ReadLimits(
@@ -289,7 +149,7 @@ def address_of(location: Location) -> LocationAddress:
     a path that this machine must not open.
     """
     refuse_outside(location)
-    identity = Identity.parse(identity_here(location))
+    identity = identity_here(location)
     server = saver = None
     if location.store_kind == Location.StoreKind.SAVER:
         # It runs in the project as it is now, whose secrets are redacted.
@@ -321,7 +181,7 @@ def refuse_outside(location: Location) -> None:
 
 def identity_here(location: Location) -> str:
     """The recorded identity on this machine. That of a pool's location differs from that on its host."""
-    if location.pool_id is None or is_here(location.host_id):
+    if location.is_observed_here:
         return location.identity
     mine = PoolMember.objects.filter(location=location, host__in=Host.objects.here())
     return mine.values_list("identity", flat=True).first() or location.identity
@@ -376,7 +236,7 @@ def refresh(location: Location) -> bool:
     location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
     refuse_outside(location)
     try:
-        if location.pool_id is None or is_here(location.host_id):
+        if location.is_observed_here:
             # The others of its pool have the same secrets, and their own keys for the digest.
             redact_known_secrets(location)
     except BucketAway as away:
@@ -398,8 +258,8 @@ def with_reader(location: Location, update: Callable[[LocationReader], ImportSum
             return update(reader)
     except LocationReplaced as error:
         # What another host of its pool has there replaces nothing.
-        is_own = is_here(location.host_id)
-        return ImportSummary(read_error=error.message, replaced_by=error.identity if is_own else "")
+        replaced_by = error.identity if location.is_observed_here else ""
+        return ImportSummary(read_error=error.message, replaced_by=replaced_by)
     except LocationLimitExceeded as error:
         return ImportSummary(read_error=error.message, refused_fingerprint=mark)
     except LocationUnreadable as error:

@@ -26,7 +26,7 @@ from viewer.host.reading.pool import (
     readers_on,
     wait_for_any,
 )
-from viewer.host.reading.snapshots import problem_with, with_redacted_key
+from viewer.host.reading.snapshots import problem_with
 from viewer.host.reading.wire import (
     Batch,
     Details,
@@ -43,8 +43,7 @@ from viewer.host.reading.wire import (
 )
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
-from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.addresses import Identity, SaverAddress, ServerAddress
+from viewer.stores.addresses import SaverAddress, ServerAddress
 from viewer.stores.json_folder import FolderCursor, JsonFolder
 from viewer.stores.protocol import (
     Entry,
@@ -59,6 +58,7 @@ from viewer.stores.protocol import (
     RunList,
     StoreKind,
     too_slow,
+    with_redacted_keys,
 )
 from viewer.stores.safe_open import Found, check_is_sqlite, found_at, is_inside
 
@@ -87,7 +87,7 @@ class LocationAddress:
     path: Path
     limits: ReadLimits
     roots: Sequence[Path] = ()
-    identity: Identity | None = None
+    identity: str = ""
     secrets: tuple[str, ...] = ()
     engine: str = ""
     server: ServerAddress | None = None
@@ -122,7 +122,7 @@ class LocationReader:
         self.identity = found.identity if found else None
         self.limits = address.limits
         self._address, self._found, self._readers = address, found, readers
-        self._known = known_secrets(address.secrets)
+        self._secrets = address.secrets
 
     @property
     def mark(self) -> str:
@@ -143,7 +143,7 @@ class LocationReader:
                 marks.append("-")
         return " ".join([*marks, self.limits.mark])
 
-    def listing(self, since: FolderCursor | None = None, keys: Collection[str] = ()) -> Listing:
+    def listing(self, since: FolderCursor | None = None, keys: Iterable[str] = ()) -> Listing:
         """Everything, or only what is new since an earlier listing of a folder, and these real keys.
 
         Everything as well if the cursor does not show all that has changed. Raises LocationUnreadable,
@@ -167,16 +167,20 @@ class LocationReader:
         Raises LocationUnreadable, possibly after the last entry. Only if it raises nothing do missing entries
         no longer exist: a location that is moved away during the listing looks empty.
         """
-        if self.kind == "json":
-            with self._folder() as folder:
-                yield from (with_redacted_key(item, self._known) for item in folder.entries(cursor))
-        else:
-            yield from (with_redacted_key(item, self._known) for item in self._ask(List()))
+        listed = self._listed(cursor)
+        yield from with_redacted_keys(listed, self._secrets)
         if self.identity is None:
             return
         with found_at(self._address.path, self._address.roots) as now:
             if not now.identity.matches(self.identity):
                 raise LocationUnreadable("store.disappeared")
+
+    def _listed(self, cursor: FolderCursor | None) -> Iterator[Entry | ReadProblem]:
+        if self.kind == "json":
+            with self._folder() as folder:
+                yield from folder.entries(cursor)
+        else:
+            yield from self._ask(List())
 
     def newest(self, limit: int) -> list[Entry]:
         """The newest entries by their names or rows, oldest first, with redacted keys.
@@ -188,7 +192,7 @@ class LocationReader:
                 items = folder.newest(limit)
         else:
             items = self._ask(List(limit))
-        return [with_redacted_key(item, self._known) for item in items if isinstance(item, Entry)]
+        return list(with_redacted_keys((item for item in items if isinstance(item, Entry)), self._secrets))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The entry with this key; None if there is none. Raises LocationUnreadable."""
@@ -200,7 +204,7 @@ class LocationReader:
                 item = folder.entry(key)
         else:
             item = next(iter(self._ask(Find(key))), None)
-        return with_redacted_key(item, self._known) if item else None
+        return next(with_redacted_keys([item] if item else [], self._secrets), None)
 
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
         """The checkpoint or problem of each entry, roughly in order."""
@@ -271,31 +275,30 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
         address.limits,
         secrets=address.secrets,
         engines=packages(address.engine),
+        server=address.server,
+        saver=address.saver,
         kind=address.store_kind,
     )
-    if address.server is not None or address.saver is not None:
-        message = msgspec.structs.replace(message, server=address.server, saver=address.saver)
-        with readers_on(message, None) as readers:
-            yield LocationReader(address, None, readers)
-        return
-    if address.own is not None and is_inside(address.path, address.own):
-        raise LocationUnreadable("store.own_data_folder")
     with ExitStack() as stack:
-        found = stack.enter_context(found_at(address.path, address.roots))
-        if address.identity is not None and not address.identity.matches(found.identity):
-            replaced = LocationReplaced("store.replaced")
-            replaced.identity = str(found.identity)
-            raise replaced
-        if not found.is_folder:
-            check_is_sqlite(found)
-            # A reader that is killed leaves its copy of the file here.
-            scratch = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="forkline-", ignore_cleanup_errors=True)
-            )
-            message = msgspec.structs.replace(
-                message, name=found.name, identity=str(found.identity), scratch=scratch
-            )
-        readers = stack.enter_context(readers_on(message, found.folder))
+        found = None
+        if address.server is None and address.saver is None:
+            if address.own is not None and is_inside(address.path, address.own):
+                raise LocationUnreadable("store.own_data_folder")
+            found = stack.enter_context(found_at(address.path, address.roots))
+            if address.identity and not found.identity.is_recorded_as(address.identity):
+                replaced = LocationReplaced("store.replaced")
+                replaced.identity = str(found.identity)
+                raise replaced
+            if not found.is_folder:
+                check_is_sqlite(found)
+                # A reader that is killed leaves its copy of the file here.
+                scratch = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="forkline-", ignore_cleanup_errors=True)
+                )
+                message = msgspec.structs.replace(
+                    message, name=found.name, identity=str(found.identity), scratch=scratch
+                )
+        readers = stack.enter_context(readers_on(message, found.folder if found else None))
         yield LocationReader(address, found, readers)
 
 

@@ -4,7 +4,6 @@
 Checkpoints that are read are redacted only here.
 """
 
-import dataclasses
 import logging
 import re
 import resource
@@ -12,9 +11,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -63,11 +60,6 @@ _FOREIGN_STARTS = {
     b"%PDF": "store.pdf",
 }
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-# Generated names have no part that could be a secret.
-_GENERATED_NAME = re.compile(
-    r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
-)
-_Listed = TypeVar("_Listed", Entry, ReadProblem, Entry | ReadProblem)
 
 
 def read_snapshot(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Snapshot:
@@ -126,29 +118,6 @@ def _redacted_ids(ids: RecordedIds, known: KnownSecrets) -> RecordedIds:
     """The ids without secrets. Different ids stay different."""
     parent_id = redacted_name(ids.parent_id, known) if ids.parent_id else None
     return RecordedIds(redacted_name(ids.checkpoint_id, known), parent_id, redacted_name(ids.branch, known))
-
-
-def redacted_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
-    """The key without secrets. Different keys stay different."""
-    folder, _, name = key.rpartition("/")
-    if _GENERATED_NAME.fullmatch(name) and not known.is_in(name.encode()):
-        return f"{_redacted_folder(folder, known)}/{name}" if folder else key
-    return redacted_name(key, known)
-
-
-@lru_cache(maxsize=1024)
-def _redacted_folder(folder: str, known: KnownSecrets) -> str:
-    return redacted_name(folder, known)
-
-
-def with_redacted_key(listed: _Listed, known: KnownSecrets) -> _Listed:
-    """The entry or problem with a redacted key. The real key of an entry is in ``unredacted_key``."""
-    key = redacted_key(listed.key, known)
-    if key == listed.key:
-        return listed
-    if isinstance(listed, Entry):
-        return dataclasses.replace(listed, key=key, unredacted_key=listed.key)
-    return dataclasses.replace(listed, key=key)
 
 
 def checked_text(data: bytes, limits: ReadLimits) -> bytes:

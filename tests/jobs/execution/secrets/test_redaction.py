@@ -10,9 +10,9 @@ from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.host.jobs.events import LOG_TAIL_CHARACTERS, log_tail, redactor_of
 from viewer.host.jobs.spool import LOG, Spool, read_events
-from viewer.host.projects import secrets_of
 from viewer.models import Project
 from viewer.redaction.known_secrets import known_secrets
+from viewer.redaction.names import secrets_of
 from viewer.redaction.values import redact
 
 KEY = "canary-0123456789-canary"
