@@ -231,6 +231,26 @@ def content_of(text: str, most: int) -> bytes:
     return data
 
 
+def content_at(found: Path, most: int, *, follows_links: bool = False) -> bytes | None:
+    """The content of a regular file of at most ``most`` bytes; None for anything else, also a link."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(found, flags if follows_links else flags | os.O_NOFOLLOW)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        # A folder or a pipe may be there by now.
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
 def _mode(found: Path) -> int:
     """The type and permissions of what is at a path; 0 if nothing is, or if it cannot be reached."""
     try:

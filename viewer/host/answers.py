@@ -11,6 +11,7 @@ from django.conf import settings
 from viewer import host_requests as asked
 from viewer.data_folder import locks
 from viewer.engines import engine_named
+from viewer.host.confined import confined
 from viewer.host.locations import adding, finding, pruning
 from viewer.host.locations.adding import open_write_target, write_target_at, write_target_of
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
@@ -173,7 +174,8 @@ def _result(summary: ImportSummary) -> asked.ImportResult:
 
 @_answer.register
 def _(request: asked.ProposeProject) -> asked.ProposedProject:
-    found = propose_project(Path(request.location_path), request.engine)
+    path = Path(request.location_path)
+    found = confined(path, lambda: propose_project(path, request.engine))
     return asked.ProposedProject(
         folder=str(found.folder),
         interpreter=str(found.interpreter or ""),
@@ -200,7 +202,9 @@ def _(request: asked.ReadInterpreter) -> asked.InterpreterFacts:
 @_answer.register
 def _(request: asked.FindProjectFiles) -> asked.ProjectFiles:
     folder = Path(request.folder)
-    interpreter, file = find_interpreter(folder), find_environment_file(folder, request.engine)
+    interpreter, file = confined(
+        folder, lambda: (find_interpreter(folder), find_environment_file(folder, request.engine))
+    )
     return asked.ProjectFiles(str(interpreter or ""), str(file or ""))
 
 
@@ -211,31 +215,34 @@ def _(request: asked.CheckProjectPaths) -> asked.ProjectPaths:
 
 @_answer.register
 def _(request: asked.FindEntryPoints) -> list[Any]:
-    return list(engine_named(request.engine).find_entry_points(Path(request.folder)))
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return list(confined(folder, lambda: engine.find_entry_points(folder)))
 
 
 @_answer.register
 def _(request: asked.MatchEntryPoint) -> str:
-    engine = engine_named(request.engine)
-    folder = Path(request.folder)
-    return engine.entry_point_for(folder, request.entry_points, request.kind, request.name)
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return confined(
+        folder, lambda: engine.entry_point_for(folder, request.entry_points, request.kind, request.name)
+    )
 
 
 @_answer.register
 def _(request: asked.ListNamedEntryPoints) -> dict[str, str]:
-    return dict(engine_named(request.engine).named_entry_points(Path(request.folder)))
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return dict(confined(folder, lambda: engine.named_entry_points(folder)))
 
 
 @_answer.register
 def _(request: asked.ListEntryPointKinds) -> dict[str, str]:
-    engine = engine_named(request.engine)
-    return dict(engine.entry_point_kinds(Path(request.folder), request.entry_points))
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return dict(confined(folder, lambda: engine.entry_point_kinds(folder, request.entry_points)))
 
 
 @_answer.register
 def _(request: asked.ListInputNames) -> list[Any]:
-    engine = engine_named(request.engine)
-    return list(engine.input_names(Path(request.folder), request.entry_point, request.kind))
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return list(confined(folder, lambda: engine.input_names(folder, request.entry_point, request.kind)))
 
 
 @_answer.register

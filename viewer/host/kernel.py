@@ -113,11 +113,14 @@ def handled_rights(version: int) -> int:
     return (1 << bits) - 1
 
 
-def restrict_files(read: Iterable[str], write: Iterable[str], *, network: bool) -> int:
-    """Close all files but those in these folders, for this process and its descendants.
+def restrict_files(
+    read: Iterable[str], write: Iterable[str], *, network: bool, data: Iterable[str] = ()
+) -> int:
+    """Close all files but those in these folders, for this thread, what it starts, and their descendants.
 
-    Without ``network``, TCP is closed as well where the kernel has it. Paths that do not exist are skipped.
-    Return the version. Raises OSError. The caller has set ``PR_SET_NO_NEW_PRIVS``.
+    Of those in ``data``, none can be executed. Without ``network``, TCP is closed as well where the kernel
+    has it. Paths that do not exist are skipped. Return the version. Raises OSError. The caller has set
+    ``PR_SET_NO_NEW_PRIVS``.
     """
     version = landlock_version()
     handled = handled_rights(version)
@@ -127,7 +130,7 @@ def restrict_files(read: Iterable[str], write: Iterable[str], *, network: bool) 
     size = 24 if version >= SCOPE_ABI else 16 if version >= TCP_ABI else 8
     rules = _call(LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), 0)
     try:
-        for paths, rights in ((read, READ), (write, READ | WRITE)):
+        for paths, rights in ((read, READ), (write, READ | WRITE), (data, READ_FILE | READ_DIR)):
             for path in paths:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     _allow(rules, path, rights & handled)

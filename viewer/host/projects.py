@@ -21,7 +21,7 @@ from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import secrets_of
 from viewer.stores.addresses import saver_in
-from viewer.validation import content_of, is_storable
+from viewer.validation import content_at, content_of, is_storable
 
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.
 #
@@ -94,10 +94,8 @@ def _resolves(root: Path, name: str) -> bool:
 def _imported(file: Path) -> Iterator[str]:
     """The first names of the file's absolute imports."""
     try:
-        if file.is_symlink() or file.stat().st_size > MAX_SOURCE_BYTES:
-            return
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(content_at(file, MAX_SOURCE_BYTES) or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -225,10 +223,8 @@ def find_interpreter(folder: Path) -> Path | None:
 
 def python_version(interpreter: Path) -> str:
     """Return the Python version of its environment, such as ``3.11.2``; empty if it is not recorded."""
-    try:
-        lines = (interpreter.parent.parent / "pyvenv.cfg").read_text(errors="replace")[:10_000].splitlines()
-    except OSError:
-        return ""
+    file = interpreter.parent.parent / "pyvenv.cfg"
+    lines = (content_at(file, 10_000, follows_links=True) or b"").decode(errors="replace").splitlines()
     settings = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
     return settings.get("version") or settings.get("version_info", "")
 

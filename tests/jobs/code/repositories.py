@@ -6,9 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from viewer.host.jobs.checkout import check_out
+from viewer.host.jobs.checkout import Checkout
 from viewer.host.jobs.environment import GUARD
-from viewer.models import Project
 
 IDENTITY = {
     f"GIT_{role}_{part}": value
@@ -48,8 +47,11 @@ def changed_since(source: Path, folder: Path, module: str) -> tuple[Path, dict[s
     """
     project = shutil.copytree(source, folder / "project", ignore=shutil.ignore_patterns("__pycache__"))
     commit = committed(project)
+    # As ``check_out`` would, which needs the database.
+    git(folder, "clone", "-q", "--no-local", str(project), str(folder / "checkout"))
+    shutil.rmtree(folder / "checkout" / ".git")
     (project / module).write_text("raise RuntimeError('the present code')")
-    found = check_out(Project(folder=str(project)), commit, folder / "checkout")
+    found = Checkout(project, folder / "checkout", commit)
     guard = folder / "guard.json"
     replaced = {"working_tree": str(found.top), "checkout": str(found.path)}
     guard.write_text(json.dumps({"protected": [], **replaced}))

@@ -16,6 +16,8 @@ from viewer.host.jobs.checkout import Checkout, check_commit, check_out, remove_
 from viewer.host_requests import JobRefused
 from viewer.models import Project
 
+pytestmark = pytest.mark.django_db
+
 __all__ = ["hostile_folder"]
 
 

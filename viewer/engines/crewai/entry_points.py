@@ -17,6 +17,7 @@ import yaml
 from viewer.engines.crewai.structs import STATE
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels
 from viewer.messages.catalog import gettext_noop as _
+from viewer.validation import content_at
 
 # Reads crews and flows that a project declares in a file such as ``crew.jsonc`` or ``flow.yaml``.
 
@@ -133,11 +134,8 @@ class FewAliases(yaml.SafeLoader):
 def _text(path: Path) -> str:
     """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
     try:
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DEFINITION_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        return (content_at(path, MAX_DEFINITION_BYTES) or b"").decode()
+    except ValueError:
         return ""
 
 
@@ -375,12 +373,12 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
         parts = parts[:-1]
     if not parts or not all(part.isidentifier() for part in parts):
         return None
+    source = content_at(path, MAX_BYTES) or b""
     try:
-        source = path.read_bytes()
         if not any(word in source for word in (b"class ", b"Crew", b"Agent", b"from_declaration")):
             return None
         tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     imported = {
         alias.asname: alias.name
@@ -393,10 +391,10 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
 
 
 def _project_settings(folder: Path) -> dict[str, Any]:
+    content = content_at(folder / "pyproject.toml", MAX_BYTES, follows_links=True) or b""
     try:
-        with open(folder / "pyproject.toml", "rb") as file:
-            return tomllib.loads(file.read(MAX_BYTES).decode())
-    except (OSError, ValueError, RecursionError):
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -17,6 +17,7 @@ from viewer.engines.crewai.entry_points import (
     texts_in,
 )
 from viewer.engines.entry_points import ANNOTATIONS, JSON_TYPES, InputName
+from viewer.validation import content_at
 
 # Placeholders such as ``{topic}``, which CrewAI replaces with the values of a run's inputs.
 
@@ -249,10 +250,8 @@ def _texts(node: ast.AST) -> Iterator[str]:
 def _text(path: Path) -> str:
     """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        return (content_at(path, MAX_BYTES) or b"").decode()
+    except ValueError:
         return ""
 
 

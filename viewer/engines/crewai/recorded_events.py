@@ -12,6 +12,7 @@ from typing import Any
 from viewer.engines.entry_points import EventGroup, GroupTraits
 from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
+from viewer.validation import content_at
 
 # Convert hostile values to the expected type, or to an empty value of it. Nothing here raises.
 
@@ -322,6 +323,6 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 def _tree(path: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_bytes()[:MAX_BYTES])
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(content_at(path, MAX_BYTES, follows_links=True) or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])

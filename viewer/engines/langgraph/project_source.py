@@ -10,6 +10,7 @@ from typing import Any
 from viewer.engines.entry_points import ANNOTATIONS, EntryPoint, EntryPointLabels, InputName
 from viewer.engines.langgraph.labels import GRAPH
 from viewer.messages.catalog import gettext_noop as _
+from viewer.validation import content_at
 
 # Reads a project's ``langgraph.json`` as text. Nothing is imported or loaded.
 
@@ -21,12 +22,7 @@ MAX_FOLDERS = 50
 
 def read_text(path: Path) -> str:
     """The text of a file of the project; empty if the file is missing, unreadable or too long."""
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return (content_at(path, MAX_BYTES, follows_links=True) or b"").decode(errors="replace")
 
 
 def configuration(folder: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from viewer import host_requests as asked
 from viewer.data_folder import locks
 from viewer.engines import engine_named
 from viewer.host.answers import _answer, _location
+from viewer.host.confined import confined
 from viewer.host.jobs import checkout, code, preflight, prewarm, questions, retention, savers, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
@@ -127,8 +128,8 @@ def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
 def _(request: asked.ReadSource) -> Any:
     if request.commit:
         return code.source_at(request)
-    engine = engine_named(request.engine)
-    return engine.read_source(Path(request.folder), request.entry_point, request.kind)
+    engine, folder = engine_named(request.engine), Path(request.folder)
+    return confined(folder, lambda: engine.read_source(folder, request.entry_point, request.kind))
 
 
 @_answer.register

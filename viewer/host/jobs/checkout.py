@@ -21,6 +21,7 @@ from threading import Timer
 from typing import IO
 
 from viewer.formats import short_size
+from viewer.host.confined import confined, is_confined
 from viewer.host_requests import JobRefused
 from viewer.models import Project
 
@@ -28,7 +29,8 @@ from viewer.models import Project
 #
 # Only commands that read objects and names are called. They neither compare the working tree nor read
 # or write the index, so that git calls no file system monitor, filter, hook, ``textconv`` or external diff of
-# the repository's configuration. A missing object is not fetched, which could call a program as well.
+# the repository's configuration. A missing object is not fetched, which could call a program as well. In what
+# isolated runs may write, git can open only what they can: a repository may name another one in many ways.
 
 
 # Time and output limits of one command, and the time in which it reads all files of a commit.
@@ -49,6 +51,13 @@ VARIABLES = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
+}
+# For a git that is confined. Of the user's configuration, which is closed, it would only report an error.
+# Who owns a repository that it can neither write nor leave does not matter.
+WHEN_CONFINED = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    **{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"},
 }
 OPTIONS = (
     "--no-pager",
@@ -85,7 +94,8 @@ def repository_of(folder: Path) -> Repository | None:
     except GitFailure:
         return None
     found = Path(top.removesuffix("\n"))
-    if not _resolved(folder).is_relative_to(found):
+    # A repository's configuration can name another working tree.
+    if found != _top(folder):
         return None
     try:
         commit = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
@@ -171,6 +181,12 @@ def _resolved(folder: Path) -> Path:
     return Path(os.path.realpath(folder))
 
 
+def _top(folder: Path) -> Path:
+    """The nearest folder with something called ``.git``; the folder itself without."""
+    real = _resolved(folder)
+    return next((one for one in (real, *real.parents) if os.path.lexists(one / ".git")), real)
+
+
 def _git(
     folder: Path,
     *arguments: str,
@@ -201,16 +217,20 @@ def _running(
     with tempfile.TemporaryFile() as stdin:
         stdin.write(given)
         stdin.seek(0)
-        try:
-            process = subprocess.Popen(
+
+        def start() -> "subprocess.Popen[bytes]":
+            return subprocess.Popen(
                 [program, *OPTIONS, "-C", str(folder), *arguments],
-                env=environment,
+                env=environment | (WHEN_CONFINED if is_confined() else {}),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError as error:
+
+        try:
+            process = confined(_top(folder), start)
+        except (OSError, JobRefused) as error:
             raise GitFailure(str(error)) from error
     timer = Timer(seconds, _kill, [process])
     timer.start()

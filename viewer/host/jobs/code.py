@@ -6,13 +6,12 @@ Only reads, and never more than the limits below.
 import json
 import logging
 import os
-import stat
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,8 @@ from typing import Any
 
 from django.db import transaction
 
-from viewer.engines import all_engines, engine_named
+from viewer.engines import engine_named
+from viewer.host.confined import confined
 from viewer.host.jobs.checkout import (
     FILES,
     LINK,
@@ -36,9 +36,11 @@ from viewer.host.jobs.checkout import (
     repository_of,
     tree_of,
 )
+from viewer.host.jobs.environment import added_folders
 from viewer.host.jobs.events import redactor_of
 from viewer.host_requests import ChangedFile, CodeDifference, JobRefused, ReadSource
 from viewer.models import Job, Location, Project, RecordedCode
+from viewer.validation import content_at
 
 # The files below a project's folder.
 
@@ -51,8 +53,8 @@ NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
 
 def source_folders(folder: Path) -> list[Path]:
     """The project's folder, and those outside it that its configuration adds to the import path."""
-    added = [one for engine in all_engines() for one in engine.source_folders(folder)]
-    return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
+    added = dict.fromkeys(added_folders(folder))
+    return [folder, *(one for one in added if not one.is_relative_to(folder.resolve()))]
 
 
 def files_below(folder: Path, endings: tuple[str, ...], without: set[str]) -> tuple[list[Path], bool]:
@@ -112,26 +114,44 @@ def code_of(project: Project, checkout: Checkout | None = None) -> ProjectCode:
     folder = Path(project.folder)
     deadline = time.monotonic() + SECONDS
     if checkout:
-        own = checkout.of(folder)
-        found, is_all = sources_of(project, own)
-        files, is_complete = _digests(found, own, checkout.commit, deadline)
-        return ProjectCode(files, checkout.commit, is_dirty=False, is_complete=is_complete and is_all)
+        read = _sources(project, checkout.commit, deadline, checkout.of(folder))
+        return ProjectCode(read.files, checkout.commit, is_dirty=False, is_complete=read.is_complete)
     repository, tree = _committed(folder, source_folders(folder))
-    found, is_all = sources_of(project)
-    files, is_complete = _digests(found, folder, repository.commit if repository else "", deadline)
-    is_complete = is_complete and is_all
+    read = _sources(project, repository.commit if repository else "", deadline)
+    files, is_complete = read.files, read.is_complete
     if repository is None or not tree:
         return ProjectCode(files, is_complete=is_complete)
-    is_dirty = _differs(repository, tree, found, deadline) if is_complete else None
+    is_dirty = _differs(repository, tree, read.paths, folder, deadline) if is_complete else None
     return ProjectCode(files, repository.commit, is_dirty, is_complete)
 
 
-def sources_of(project: Project, folder: Path | None = None) -> tuple[list[Path], bool]:
-    """The paths that may be sources of a project, or of its code in this folder, and if these are all."""
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The paths that may be sources, the digests of those that were read by name, and if these are all."""
+
+    paths: list[Path]
+    files: dict[str, str]
+    is_complete: bool
+
+
+def _sources(project: Project, like: str, deadline: float, checkout: Path | None = None) -> _Sources:
+    """Read the sources of a project, or those in its checkout. ``like`` is as for ``blob_id``."""
+    found, is_all = sources_of(project, checkout)
+    folder = Path(project.folder)
+    digests = partial(_digests, found, checkout or folder, like, deadline)
+    files, is_complete = confined(folder, digests, *([checkout] if checkout else []))
+    return _Sources(found, files, is_complete and is_all)
+
+
+def sources_of(project: Project, checkout: Path | None = None) -> tuple[list[Path], bool]:
+    """The paths that may be sources of a project, or of its code in this checkout, and if these are all."""
     without = set(Location.objects.runnable_here().values_list("path", flat=True))
-    folders = source_folders(folder or Path(project.folder))
-    walked = [files_below(folder, DECIDING, without) for folder in folders]
-    own = Path(project.environment_file)
+    folder, own = Path(project.folder), Path(project.environment_file)
+
+    def walk() -> list[tuple[list[Path], bool]]:
+        return [files_below(one, DECIDING, without) for one in source_folders(checkout or folder)]
+
+    walked = confined(folder, walk, *([checkout] if checkout else []))
     return [path for paths, _ in walked for path in paths if path != own], all(is_all for _, is_all in walked)
 
 
@@ -164,12 +184,26 @@ def _committed(folder: Path, folders: Sequence[Path]) -> tuple[Repository | None
 
 
 def _differs(
-    repository: Repository, tree: dict[bytes, Entry], sources: Iterable[Path], deadline: float
+    repository: Repository, tree: dict[bytes, Entry], sources: Iterable[Path], folder: Path, deadline: float
 ) -> bool | None:
     """Whether a file of the commit was edited or removed, or a module that git does not ignore is new."""
     if not all(entry.mode in (*FILES, LINK) for entry in tree.values()):
         # The commit does not say what is in a submodule.
         return None
+    if (was_edited := confined(folder, lambda: _was_edited(repository, tree, deadline))) is not False:
+        return was_edited
+    real_path = cache(os.path.realpath)
+    modules = [Path(real_path(path.parent)) / path.name for path in sources if path.suffix == PYTHON]
+    below = [one.relative_to(repository.top) for one in modules if one.is_relative_to(repository.top)]
+    new = {path for path in map(os.fsencode, below) if path not in tree}
+    try:
+        return bool(new) and new != ignored(repository, new)
+    except GitFailure:
+        return None
+
+
+def _was_edited(repository: Repository, tree: dict[bytes, Entry], deadline: float) -> bool | None:
+    """Whether a file of the commit was edited or removed; None if there is too much to read."""
     real_path = cache(os.path.realpath)
     size = 0
     for path, entry in tree.items():
@@ -181,38 +215,13 @@ def _differs(
         is_in_place = real_path(file.parent) == str(file.parent)
         if not is_in_place or not _is_as_committed(file, entry):
             return True
-    modules = [Path(real_path(path.parent)) / path.name for path in sources if path.suffix == PYTHON]
-    below = [one.relative_to(repository.top) for one in modules if one.is_relative_to(repository.top)]
-    new = {path for path in map(os.fsencode, below) if path not in tree}
-    try:
-        return bool(new) and new != ignored(repository, new)
-    except GitFailure:
-        return None
+    return False
 
 
 def _is_as_committed(file: Path, entry: Entry) -> bool:
     if entry.mode == LINK:
         return file.is_symlink() and blob_id(os.fsencode(file.readlink()), entry.id) == entry.id
     return digest_of(file, entry.id, MAX_COMPARED_BYTES) == entry.id
-
-
-def content_at(path: Path, limit: int = MAX_FILE_BYTES) -> bytes | None:
-    """Return the content of a regular file; None for a link, a longer file and one that cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        status = os.fstat(descriptor)
-        # A folder may be there by now.
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(limit)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def digest_of(path: Path, like: str, limit: int = MAX_FILE_BYTES) -> str:
@@ -280,8 +289,12 @@ def _source_at(request: ReadSource) -> Any:
         checkout = check_out(
             Project(folder=request.folder), request.commit, Path(folder, "sources"), DECIDING
         )
-        found = checkout.of(request.folder)
-        return engine_named(request.engine).read_source(found, request.entry_point, request.kind)
+        found, engine = checkout.of(request.folder), engine_named(request.engine)
+        return confined(
+            Path(request.folder),
+            lambda: engine.read_source(found, request.entry_point, request.kind),
+            checkout.path,
+        )
 
 
 # What has changed since a job ran.
@@ -298,12 +311,12 @@ def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]
     """
     before = recorded.files
     like = next(iter(before.values()), recorded.commit)
-    found, is_all = sources_of(project)
-    now, is_complete = _digests(found, Path(project.folder), like, time.monotonic() + SECONDS)
+    read = _sources(project, like, time.monotonic() + SECONDS)
+    now = read.files
     changes = {name: "changed" for name in before.keys() & now.keys() if before[name] != now[name]}
     if recorded.is_complete:
         changes |= dict.fromkeys(now.keys() - before.keys(), "added")
-    if is_all and is_complete:
+    if read.is_complete:
         changes |= dict.fromkeys(before.keys() - now.keys(), "removed")
     return [ChangedFile(name, changes[name]) for name in _without_secrets(sorted(changes), project)]
 
@@ -314,11 +327,9 @@ def difference_digest(recorded: RecordedCode | None, project: Project) -> str:
     Empty if all of the code is known and the same.
     """
     before = recorded.files if recorded else {}
-    like = next(iter(before.values()), "")
-    found, is_all = sources_of(project)
-    read, is_read = _digests(found, Path(project.folder), like, time.monotonic() + SECONDS)
-    now = {name: read[name] for name in _without_secrets(read, project)}
-    is_complete = is_all and is_read and len(now) == len(found)
+    read = _sources(project, next(iter(before.values()), ""), time.monotonic() + SECONDS)
+    now = {name: read.files[name] for name in _without_secrets(read.files, project)}
+    is_complete = read.is_complete and len(now) == len(read.paths)
     if recorded and recorded.is_complete and is_complete and now == before:
         return ""
     return sha256(json.dumps([sorted(now.items()), is_complete]).encode()).hexdigest()[:32]
@@ -329,9 +340,9 @@ def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDiffe
     folder, redact = Path(project.folder), redactor_of(project)
     digest = str(recorded.files.get(name, ""))
     before = blob(folder, digest, MAX_SHOWN_BYTES) if _is_committed(folder, recorded, name, digest) else None
-    paths = (path for path in sources_of(project)[0] if name_of(path, folder) == name)
-    path = next(paths, None)
-    after = content_at(path, MAX_SHOWN_BYTES) if path else None
+    paths = _sources(project, digest, time.monotonic() + SECONDS).paths
+    path = next((one for one in paths if name_of(one, folder) == name), None)
+    after = confined(folder, lambda: content_at(path, MAX_SHOWN_BYTES)) if path else None
     texts = [None if data is None else redact(data.decode(errors="replace")) for data in (before, after)]
     return CodeDifference(*texts)
 

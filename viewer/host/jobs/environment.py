@@ -10,17 +10,19 @@ from pathlib import Path
 from django.conf import settings
 
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
+from viewer.host.confined import confined
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
+from viewer.host.jobs.environment_file import values_of
 from viewer.host.jobs.kept_keys import without_keys
 from viewer.host.locations.sources import server_variables
 from viewer.host.permitted import refuse_project
-from viewer.host.projects import read_values
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, plain_text
 from viewer.models import Location, Project
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.values import is_clean
+from viewer.validation import content_at
 
 # Placeholders for the values of an environment file, because a preflight check never gets a real key.
 
@@ -141,7 +143,7 @@ def code_folders(project: Project) -> list[Path]:
     """The folders from which the project's code is imported: its own, ``src``, its entry points' packages."""
     folder = Path(project.folder)
     roots = [root for root in (folder, folder / "src") if root.is_dir()]
-    found = [*roots, *(one for engine in all_engines() for one in engine.source_folders(folder))]
+    found = [*roots, *added_folders(folder)]
     for entry_point in project.entry_points:
         # A declared entry point is a file in one of the roots.
         packages = entry_point.partition(":")[0].split(".")[:-1] if ":" in entry_point else []
@@ -150,6 +152,12 @@ def code_folders(project: Project) -> list[Path]:
                 package = root.joinpath(*packages[:end])
                 found += [package] if package.is_dir() else []
     return found
+
+
+def added_folders(folder: Path) -> list[Path]:
+    """The folders that a project's configuration adds to the import path."""
+    engines = list(all_engines())
+    return confined(folder, lambda: [one for engine in engines for one in engine.source_folders(folder)])
 
 
 def conflict_of(project: Project) -> UserMessage | None:
@@ -233,12 +241,8 @@ def path_entries(interpreter: Path) -> Iterator[tuple[Path, Path]]:
     """Pairs of a ``.pth`` file in the interpreter's environment and a folder that it adds to sys.path."""
     for folder in interpreter.parent.parent.glob("lib/python3*/site-packages"):
         for file in sorted(folder.glob("*.pth")):
-            try:
-                with open(file, encoding="utf-8", errors="replace") as opened:
-                    lines = opened.read(MAX_PTH_BYTES).splitlines()
-            except OSError:
-                continue
-            for line in lines:
+            content = content_at(file, MAX_PTH_BYTES, follows_links=True) or b""
+            for line in content.decode(errors="replace").splitlines():
                 if line.strip() and not line.startswith(("#", "import ", "import\t")):
                     yield file, folder / line.strip()
 
@@ -289,11 +293,6 @@ FIXED = {
 }
 
 
-def file_values(project: Project) -> dict[str, str]:
-    """The variables of the project's environment file. The server's environment does not change."""
-    return read_values(project.environment_file)
-
-
 def inherited_variables(project: Project) -> dict[str, str]:
     """The server's variables that runners of this project inherit."""
     found = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -311,7 +310,7 @@ def runner_environment(
     It has no key that stays with Forkline. A preflight check gets placeholders for the values of the
     environment file, and no proxy with a password.
     """
-    values, ours = without_keys(file_values(project), project), inherited_variables(project)
+    values, ours = without_keys(values_of(project)[0], project), inherited_variables(project)
     if is_preflight:
         file = project.environment_file or "-"
         # A commit may have an environment file as well.
@@ -382,7 +381,7 @@ def runnable(project: Project | None) -> Project:
     if project.environment_file and not Path(project.environment_file).is_file():
         raise JobRefused("job.environment_file_missing", path=project.environment_file)
     try:
-        file_values(project)
+        values_of(project)
     except (OSError, ValueError):
         # The error itself would quote the file.
         raise JobRefused("job.environment_file_not_text", path=project.environment_file) from None

@@ -25,10 +25,10 @@ from typing import Any
 from django.conf import settings
 
 from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.environment_file import values_of
 from viewer.host.jobs.files import JobStorage, make_private_folder, write_private_file
 from viewer.host.jobs.key_addresses import address_of, address_variables, stem_of
 from viewer.host.permitted import refuse_project
-from viewer.host.projects import read_values
 from viewer.host_requests import JobRefused, KeepableKey
 from viewer.models import Project
 from viewer.redaction.known_secrets import forms_of
@@ -49,7 +49,7 @@ def keepable_keys(project: Project) -> list[KeepableKey]:
     """
     refuse_project(project)
     try:
-        values = read_values(project.environment_file)
+        values = values_of(project)[0]
     except (OSError, ValueError):
         return []
     found = []
@@ -106,7 +106,7 @@ def keep_keys(storage: JobStorage, project: Project, environment: Mapping[str, s
     """
     if not project.kept_keys:
         return {}
-    values = read_values(project.environment_file)
+    values, identity = values_of(project)
     routes: dict[str, dict[str, Any]] = {}
     placeholders: dict[str, str] = {}
     for variable, address in sorted(project.kept_keys.items()):
@@ -117,10 +117,9 @@ def keep_keys(storage: JobStorage, project: Project, environment: Mapping[str, s
         placeholders[key] = placeholders.get(key) or placeholder_for(key)
         route = routes.setdefault(stem_of(variable).lower(), {"address": address, "keys": {}})
         route["keys"][variable] = digest_of(placeholders[key])
-    status = Path(project.environment_file).stat()
     record = {
         "environment_file": project.environment_file,
-        "identity": [status.st_dev, status.st_ino],
+        "identity": identity,
         "lock": storage.runner_lock,
         "routes": routes,
     }

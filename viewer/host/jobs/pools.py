@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 
 from viewer.data_folder.locks import exclusive_transaction
+from viewer.host.confined import confined
 from viewer.host.jobs.code import MAX_FILES, name_of, sources_of
 from viewer.host.jobs.environment import runnable
 from viewer.host.locations.adding import permitted_path
@@ -165,9 +166,14 @@ def _project_digest(project: Project) -> str:
     if not is_all:
         raise NotRecognised("pool.large_project", most=MAX_FILES)
     digest = hashlib.sha256(_secrets_digest(secrets_for(project), str(project.pk)))
-    for path in filter(Path.is_file, found):
-        digest.update(f"\0{name_of(path, Path(project.folder))}\0".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    folder = Path(project.folder)
+
+    def read() -> None:
+        for path in filter(Path.is_file, found):
+            digest.update(f"\0{name_of(path, folder)}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+
+    confined(folder, read)
     return digest.hexdigest()
 
 

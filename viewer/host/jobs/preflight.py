@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,7 @@ from viewer.engines import ENGINES, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import LocationTarget, Request
+from viewer.host.confined import confined
 from viewer.host.jobs import processes
 from viewer.host.jobs.checkout import check_out
 from viewer.host.jobs.code import files_below, source_folders
@@ -72,8 +74,9 @@ def fingerprint_of(
     without = set(Location.objects.runnable_here().values_list("path", flat=True))
     if commit:
         parts.append(f"commit {commit}")
-    for folder in [] if commit else source_folders(Path(project.folder)):
-        parts += _source_marks(folder, without)
+    own = Path(project.folder)
+    for folder in [] if commit else source_folders(own):
+        parts += confined(own, partial(_source_marks, folder, without))
     if checkpoint:
         parts += [str(checkpoint.pk), checkpoint.source, checkpoint.fingerprint, checkpoint.state]
     return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:40]
@@ -106,12 +109,11 @@ def _runner_sources() -> list[Path]:
     return [*runners, *map(Path, sorted(modules))]
 
 
-def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
+def _source_marks(folder: Path, without: set[str]) -> list[str]:
     """A mark for each source file. If there are too many files, a mark that changes from time to time."""
     files, is_complete = files_below(folder, SOURCES, without)
-    yield from _marks(files)
-    if not is_complete:
-        yield f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"
+    age = [] if is_complete else [f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"]
+    return [*_marks(files), *age]
 
 
 # Starts the runner of a preflight check, waits for it and stores its report.

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
+from viewer.host.confined import confined
 from viewer.host.locations.sources import import_lock
 from viewer.host.permitted import refusal_of
 from viewer.host.projects import propose_project
@@ -128,8 +129,7 @@ def _find_ends(location: Location) -> bool:
     heads = list(_undecided_ends(location).select_related("stored_copy", "location").order_by("-pk")[:BATCH])
     folder, points = _source_of(location) if heads else (Path(), [])
     for head in heads:
-        entry_point = engine.entry_point_for(folder, points, head.entity, head.name) if points else ""
-        source = engine.read_source(folder, entry_point, head.entity) if entry_point else None
+        source = confined(folder, partial(_source, engine, folder, points, head.entity, head.name))
         if source is None:
             ended_as = Checkpoint.UNKNOWN
         else:
@@ -139,6 +139,12 @@ def _find_ends(location: Location) -> bool:
         asked.add(head.run_id)
     update_statuses(asked)
     return bool(heads)
+
+
+def _source(engine: Engine[Any], folder: Path, points: list[str], entity: str, name: str) -> Any:
+    """What the source of an entry point shows; None if it is not clear which one that is."""
+    entry_point = engine.entry_point_for(folder, points, entity, name) if points else ""
+    return engine.read_source(folder, entry_point, entity) if entry_point else None
 
 
 def _source_of(location: Location) -> tuple[Path, list[str]]:
@@ -153,7 +159,7 @@ def _source_of(location: Location) -> tuple[Path, list[str]]:
 @lru_cache(maxsize=100)
 def _proposed_source(path: str, engine: str) -> tuple[Path, list[str]]:
     """Searched once by each process, because all source files below a folder are read."""
-    found = propose_project(Path(path), engine)
+    found = confined(Path(path), lambda: propose_project(Path(path), engine))
     return found.folder, [point.name for point in found.entry_points]
 
 

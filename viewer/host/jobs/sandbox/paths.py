@@ -6,27 +6,28 @@ environment files, or anything else of the user's.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.conf import settings
 from django.db import transaction
 
 from viewer.engines.runner_request import Request
-from viewer.host.jobs.environment import GUARD, path_entries
+from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_without, real_paths
+from viewer.host.jobs.environment import GUARD, MAX_PTH_BYTES, path_entries
 from viewer.host_requests import JobRefused
 from viewer.models import Project
 from viewer.records.isolation import Isolation
+from viewer.validation import content_at
 
-# Programs and libraries, and what they read of the system. /etc has keys of other programs as well.
+# What programs read of the system. /etc has keys of other programs as well.
 SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"),
-    *("/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/crypto-policies", "/etc/alternatives"),
+    *PROGRAMS,
+    *("/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/crypto-policies"),
     *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf"),
     *("/etc/passwd", "/etc/group", "/etc/services", "/etc/protocols", "/etc/mime.types"),
-    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone"),
-    *("/etc/fonts", "/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/OpenCL"),
+    *("/etc/timezone", "/etc/fonts", "/etc/os-release", "/etc/lsb-release", "/etc/debian_version"),
+    *("/etc/OpenCL",),
     *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"),
 )
 # bubblewrap has a folder of its own for these processes.
@@ -58,24 +59,25 @@ def open_paths(
     found = [*_linked(interpreter.parent.parent), *_prefixes(interpreter)]
     found += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
     # The prefix of an interpreter in ~/bin is the home folder.
-    read = [path for path in _real(found) if not Path.home().is_relative_to(path)] + _real(isolation.read)
-    write = _real([project.folder, *isolation.write])
+    read = [path for path in real_paths(found) if not Path.home().is_relative_to(path)]
+    read += real_paths(isolation.read)
+    write = real_paths([project.folder, *isolation.write])
     _refuse_untrusted(isolation, project, {*read, *write})
     fixed = [*SYSTEM, *(OF_LANDLOCK if isolation.launcher == "landlock" else ())]
     # Certificates of the server: the project's file, which a run may have written, could name any file.
     fixed += [*(os.environ.get(name, "") for name in CERTIFICATES), environment[GUARD]]
-    read += _real([*fixed, str(FORKLINE), str(Path(program).parent)])
-    write += _real([str(folder), *_stores(request)])
-    closed = sorted(_closed(project, read, write))
+    read += real_paths([*fixed, str(FORKLINE), str(Path(program).parent)])
+    write += real_paths([str(folder), *_stores(request)])
+    closed = sorted(closed_paths(project, read, write))
     if project.kept_keys and project.environment_file:
         # Keys of it stay with Forkline.
         closed.append(os.path.realpath(project.environment_file))
-    inside = {path: root for path in closed for root in (*read, *write) if _is_within(path, root)}
+    inside = {path: root for path in closed for root in (*read, *write) if is_within(path, root)}
     if isolation.launcher == "landlock":
         for path in inside:
-            if root := next((one for one in write if _is_within(path, one)), ""):
+            if root := next((one for one in write if is_within(path, one)), ""):
                 raise JobRefused("isolation.cannot_close", path=path, folder=root)
-        read = [one for root in read for one in _without(root, [*inside])]
+        read = [one for root in read for one in parts_without(root, [*inside])]
     return OpenPaths(read, [*write, *_in_place(write, [*inside])], [*inside])
 
 
@@ -89,9 +91,9 @@ def _in_place(write: list[str], closed: list[str]) -> list[str]:
         for root in write
         for path in closed
         for folder in Path(path).parents
-        if _is_within(str(folder), root) and str(folder) != root
+        if is_within(str(folder), root) and str(folder) != root
     }
-    return sorted(folder for folder in found if not any(_is_within(folder, path) for path in closed))
+    return sorted(folder for folder in found if not any(is_within(folder, path) for path in closed))
 
 
 def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -> None:
@@ -108,21 +110,6 @@ def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -
         stored = Project._base_manager.select_for_update().filter(pk=project.pk).first()
         if stored is not None and stored.isolation == project.isolation:
             stored.change_isolation({**stored.isolation, "trusted": sorted(paths)})
-
-
-def refuse_other_environment(project: Project) -> None:
-    """Raise JobRefused if the environment file leads into what is closed to the project's runs.
-
-    They may write the project's folder, and could replace the file by a link to the keys of another program.
-    """
-    if not project.environment_file:
-        return
-    real = os.path.realpath(project.environment_file)
-    own = os.path.realpath(project.folder)
-    is_in_project = _is_within(os.path.normpath(project.environment_file), os.path.normpath(project.folder))
-    leads_out = is_in_project and not _is_within(real, own)
-    if leads_out or any(_is_within(real, path) for path in _closed(project, [], [own])):
-        raise JobRefused("isolation.environment_file_leads_out", path=project.environment_file)
 
 
 def _stores(request: Request) -> Iterator[str]:
@@ -145,31 +132,6 @@ def _stores(request: Request) -> Iterator[str]:
             yield store
 
 
-def _closed(project: Project, read: Iterable[str], write: Iterable[str]) -> set[str]:
-    """What no run of this project may open, even if it is in a folder that stays open.
-
-    The folder of another project may be open as a part of the interpreter, but never its environment file.
-    """
-    found = {os.path.realpath(settings.DATA_DIR)}
-    if settings.TLS_KEY:
-        found.add(os.path.realpath(settings.TLS_KEY))
-    own = os.path.realpath(project.folder)
-    for other in Project.objects.here().exclude(pk=project.pk):
-        folder = os.path.realpath(other.folder)
-        # A project may be within another one.
-        if not _is_within(own, folder) and folder not in (*read, *write):
-            found.add(folder)
-        if other.environment_file and other.environment_file != project.environment_file:
-            found.add(os.path.realpath(other.environment_file))
-    home = Path.home()
-    found |= {os.path.realpath(home / name) for name in (".ssh", ".gnupg", ".aws", ".config", ".kube")}
-    return found
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
-
-
 def _prefixes(interpreter: Path) -> Iterator[str]:
     """The folders of the installation that an interpreter belongs to, and of each that it links to."""
     link = interpreter
@@ -182,33 +144,8 @@ def _prefixes(interpreter: Path) -> Iterator[str]:
 
 def _linked(folder: Path) -> Iterator[str]:
     yield str(folder)
-    try:
-        lines = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
+    content = content_at(folder / "pyvenv.cfg", MAX_PTH_BYTES, follows_links=True) or b""
+    for line in content.decode(errors="replace").splitlines():
         name, _equals, value = line.partition("=")
         if name.strip() == "home" and Path(value.strip()).is_absolute():
             yield str(Path(value.strip()).parent)
-
-
-def _real(paths: Iterable[str]) -> list[str]:
-    """The paths that exist, and where their links lead, each once."""
-    found = dict.fromkeys(
-        form for path in paths for form in (os.path.normpath(path), os.path.realpath(path)) if path
-    )
-    return [path for path in found if path != "/" and os.path.lexists(path)]
-
-
-def _without(root: str, closed: list[str]) -> list[str]:
-    """The parts of a folder without those that are closed: Landlock closes nothing within what is open."""
-    if not any(_is_within(path, root) for path in closed):
-        return [root]
-    if root in closed:
-        return []
-    found: list[str] = []
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if not entry.is_symlink():
-                found += _without(entry.path, closed)
-    return found

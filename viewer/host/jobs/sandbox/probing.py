@@ -15,8 +15,9 @@ def launchers() -> dict[str, str]:
     return {
         "process": "",
         "systemd": reason_of([*scope_command(), "true"]),
-        "bubblewrap": without_filter() or reason_of(BUBBLEWRAP),
-        "landlock": without_filter() or without_landlock(),
+        # What its runs have written is read behind Landlock (viewer/host/confined.py).
+        "bubblewrap": without_filter() or without_landlock(1) or reason_of(BUBBLEWRAP),
+        "landlock": without_filter() or without_landlock(kernel.TRUNCATE_ABI),
     }
 
 
@@ -58,13 +59,13 @@ def reason_of(command: list[str]) -> str:
     return (last[0] if last else f"status {done.returncode}")[:300] if done.returncode else ""
 
 
-def without_landlock() -> str:
-    """Why Landlock cannot be used; empty if it can. Truncating files is closed from the third version."""
+def without_landlock(least: int) -> str:
+    """Why Landlock cannot be used; empty if it can. Truncating files is closed from ``TRUNCATE_ABI``."""
     try:
         version = kernel.landlock_version()
     except OSError as error:
         return f"the kernel has no Landlock, or it is switched off: {error.strerror}"
-    if version < kernel.TRUNCATE_ABI:
+    if version < least:
         return f"the kernel has version {version} of Landlock, which does not close truncating"
     return ""
 

@@ -16,9 +16,10 @@ from django.conf import settings
 
 from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs.environment_file import refuse_other_file
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.sandbox import probing
-from viewer.host.jobs.sandbox.paths import OpenPaths, open_paths, refuse_other_environment
+from viewer.host.jobs.sandbox.paths import OpenPaths, open_paths
 from viewer.host.jobs.sandbox.supervisor import SupervisorRequest
 from viewer.host.jobs.spool import TEMPORARY
 from viewer.host_requests import JobRefused
@@ -55,7 +56,7 @@ def isolation_for(project: Project) -> Isolation:
     if reason := missing(isolation, probing.launchers()):
         raise JobRefused(reason)
     if isolation.is_sandboxed:
-        refuse_other_environment(project)
+        refuse_other_file(project)
     return isolation
 
 
