@@ -69,9 +69,7 @@ def server() -> Iterator[Upstream]:
 def ended_proxy() -> Iterator[None]:
     """End the proxy with the test."""
     yield
-    if process := proxy_process():
-        process.kill()
-        wait_until(lambda: not FileLock(folder() / "proxy.lock").is_held())
+    kill_proxy()
     shutil.rmtree(folder(), ignore_errors=True)
 
 
@@ -82,7 +80,9 @@ def elsewhere() -> Iterator[Upstream]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, settings: Settings, server: Upstream, ended_proxy: None) -> Iterator[StartKeyJob]:
+def start(
+    db: None, tmp_path: Path, settings: Settings, server: Upstream, ended_proxy: None
+) -> Iterator[StartKeyJob]:
     """Return a function that starts a job of a new project, in a data folder of its own."""
     (tmp_path / "data").mkdir(mode=0o700)
     settings.DATA_DIR = tmp_path / "data"
@@ -110,9 +110,29 @@ def start(tmp_path: Path, settings: Settings, server: Upstream, ended_proxy: Non
 
 
 def proxy_process() -> psutil.Process | None:
-    """The proxy of this test's data folder; None if it has ended."""
+    """The process that serves as the proxy of this test's data folder; None if there is none."""
+    found = proxy_processes()
+    parents = {process.ppid() for process in found}
+    return next((process for process in found if process.pid not in parents), None) if parents else None
+
+
+def proxy_processes() -> list[psutil.Process]:
+    """The proxy's processes: the one that starts it again, and the one that serves."""
+    found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if str(folder()) in process.cmdline() and "viewer.host.jobs.key_proxy" in process.cmdline():
-                return process
-    return None
+            command = process.cmdline()
+            if str(folder()) in command and "viewer.host.jobs.key_proxy" in command:
+                found.append(process)
+    return found
+
+
+def kill_proxy() -> None:
+    """Kill all of the proxy, and wait until its lock is released."""
+    while found := proxy_processes():
+        pids = {process.pid for process in found}
+        for process in sorted(found, key=lambda one: one.ppid() in pids):
+            with suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(found, timeout=20)
+    wait_until(lambda: not FileLock(folder() / "proxy.lock").is_held())

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, status
 from tests.jobs.isolation.conftest import WALLS
-from tests.jobs.keys.conftest import KEY, proxy_process
+from tests.jobs.keys.conftest import KEY, kill_proxy
 from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
 from viewer.host.jobs.environment import runner_environment
@@ -139,9 +139,7 @@ def test_the_proxy_survives_its_worker_and_is_restarted_by_the_next(
     count = called.read_text().count("200")
     wait_until(lambda: called.read_text().count("200") > count + 2)
     assert "ConnectionRefusedError" not in called.read_text()
-    killed = proxy_process()
-    assert killed
-    killed.kill()
+    kill_proxy()
     wait_until(lambda: "refused" in called.read_text())
     start_worker("calls_its_model.py")
     ended = called.read_text().count("200")

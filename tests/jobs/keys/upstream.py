@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
@@ -77,7 +78,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.served.requests.append((self.requestline, dict(self.headers), body))
         path = self.path.partition("?")[0]
         answers = {"/v1/echo": self._echo, "/v1/redirect": self._redirect, "/v1/stream": self._stream}
-        answers |= {"/v1/endless": self._endless, "/v1/zipped": self._zipped}
+        answers |= {
+            "/v1/endless": self._endless,
+            "/v1/flood": partial(self._endless, 100_000),
+            "/v1/zipped": self._zipped,
+        }
         answers |= {"/v1/chat/completions": self._completion, "/v1/messages": self._message}
         answers.get(path, self._plain)()
 
@@ -120,11 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(part)
                 self.wfile.flush()
 
-    def _endless(self) -> None:
+    def _endless(self, times: int = 1) -> None:
         self._start_stream()
         try:
             while True:
-                self.wfile.write(b"data: 1\n\n")
+                self.wfile.write(b"data: 1\n\n" * times)
                 self.wfile.flush()
                 time.sleep(0.01)
         except OSError:

@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+import resource
 import socket
 import sys
 import time
@@ -26,8 +27,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import h11
 import httpx2
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs.key_addresses import address_of
@@ -39,8 +42,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 MAX_REQUESTS_AT_ONCE = 64
 MAX_CONNECTIONS = 1024
-# Seconds in which the run has to send the next part of a body.
-BODY_SECONDS = 60.0
+# Seconds in which the run has to send a request without its body, the next part of a body, and all of it.
+REQUEST_SECONDS, BODY_SECONDS, WHOLE_BODY_SECONDS = 60.0, 60.0, 900.0
+# Without a byte of an answer being read.
+UNREAD_SECONDS = 900.0
 # A model may think for long before it answers.
 TIMEOUTS = httpx2.Timeout(connect=15.0, read=900.0, write=60.0, pool=60.0)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -447,23 +452,73 @@ async def _send_error(send: Send, refused: Refused) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+# The connections. uvicorn limits only the time between two requests.
+
+
+class Connection(H11Protocol):
+    """A connection that ends if its client makes the proxy wait, or if others need its place."""
+
+    awaited: object = None
+    since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room: whoever opens connections and sends nothing keeps no other run out."""
+        super().connection_made(transport)
+        self.since = time.monotonic()
+        others: Iterable[Any] = self.connections
+        waiting = [one for one in others if one.waits_for() and not one.transport.is_closing()]
+        if len(self.connections) > MAX_CONNECTIONS * 3 // 4 and waiting:
+            min(waiting, key=lambda one: one.since).transport.abort()
+
+    def waits_for(self) -> tuple[object, float] | None:
+        """What has to come of the client, and in how many seconds; None if the client waits."""
+        if unread := self.transport.get_write_buffer_size():
+            return ("unread", unread), UNREAD_SECONDS
+        state = self.conn.their_state
+        is_answered = self.cycle is not None and self.cycle.response_complete
+        if state is h11.IDLE or (state is h11.SEND_BODY and is_answered):
+            return (state, self.cycle), REQUEST_SECONDS
+        return ((state, self.cycle), WHOLE_BODY_SECONDS) if state is h11.SEND_BODY else None
+
+    def check(self, now: float) -> None:
+        """End the connection if it has waited too long for the same. Called repeatedly."""
+        wait = self.waits_for()
+        if wait is None or wait[0] != self.awaited:
+            self.awaited, self.since = wait and wait[0], now
+        elif now - self.since >= wait[1]:
+            self.transport.abort()
+
+
 # The process.
 
 CHECK_SECONDS = 1.0
 IDLE_SECONDS = 10.0
+SECONDS_BETWEEN_STARTS = 1.0
+# A connection and one to the address for each request, and the files of the process.
+MAX_OPEN_FILES = 3 * MAX_CONNECTIONS
 PR_SET_DUMPABLE = 4
 
 
 def main(folder: Path, lock: int, listener: int) -> None:
-    """Serve until no job is left. The lock is released when this process exits."""
+    """Serve until no job is left, in a child that is started again if it is killed.
+
+    Requests wait meanwhile, because the parent listens at the same socket. The lock is released when both
+    have exited.
+    """
     if sys.platform == "linux":
         # Otherwise a run of the same user could read the keys in this process's memory.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         if re.search(r"^TracerPid:\t[^0]", Path("/proc/self/status").read_text(), re.MULTILINE):
             sys.exit("Another process traces the key proxy.")
-        # A run may have opened the memory of this process before. A child's memory is another one.
-        if os.fork():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    # A run may have opened the memory of this process before. A child's memory is another one.
+    while child := os.fork():
+        _pid, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) >= 0:
             os._exit(0)
+        time.sleep(SECONDS_BETWEEN_STARTS)
     os.set_inheritable(lock, False)
     logging.disable(logging.CRITICAL)
     asyncio.run(serve(folder, socket.socket(fileno=listener)))
@@ -475,7 +530,7 @@ async def serve(folder: Path, listener: socket.socket) -> None:
     server = uvicorn.Server(
         uvicorn.Config(
             proxy,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -489,9 +544,18 @@ async def serve(folder: Path, listener: socket.socket) -> None:
             timeout_graceful_shutdown=5,
         )
     )
-    ending = asyncio.ensure_future(_end_when_idle(proxy, server))
+    watching = [asyncio.ensure_future(one) for one in (_end_when_idle(proxy, server), _end_slow(server))]
     await server.serve(sockets=[listener])
-    ending.cancel()
+    for task in watching:
+        task.cancel()
+
+
+async def _end_slow(server: uvicorn.Server) -> None:
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        now, connections = time.monotonic(), list[Any](server.server_state.connections)
+        for connection in connections:
+            connection.check(now)
 
 
 async def _end_when_idle(proxy: KeyProxy, server: uvicorn.Server) -> None:
