@@ -23,7 +23,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.contrib.contenttypes.models import ContentType
 from django.core.signals import setting_changed
 from django.db import connections
-from django.db.backends.sqlite3.operations import DatabaseOperations as SQLiteOperations
+from django.db.backends.sqlite3.base import DatabaseOperations as SQLiteOperations
 from django.db.models.signals import post_migrate
 from django.test import Client
 from django.test import utils as test_utils

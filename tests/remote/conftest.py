@@ -9,7 +9,8 @@ import pytest
 
 from tests.api.conftest import with_role
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, StartWorker, start_worker
+from tests.jobs.conftest import StartWorker, start_worker
+from tests.prewarmed_programs import COMMAND
 from tests.serving.conftest import WebServer, own_server
 from tests.views.forking import CREW, stored
 from viewer.models import Checkpoint, Level, Location, Project
@@ -18,7 +19,6 @@ from viewer.records.tokens import make_token
 __all__ = ["StartWorker", "own_server", "start_worker"]
 # Seconds for one command: a busy machine may need long to start it.
 PATIENCE = 240
-MAIN = "from checkpoint_site.command import main; main()"
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Forkline:
         """Start a command that is sent to the server."""
         given = {"FORKLINE_TOKEN": self.token, **variables}
         return subprocess.Popen(
-            [sys.executable, "-c", MAIN, "--server", self.address, *arguments],
+            [sys.executable, "-c", COMMAND, "--server", self.address, *arguments],
             cwd=self.folder,
-            env=environment_with(self.folder / "data", PYTHONPATH=str(ROOT), **given),
+            env=environment_with(self.folder / "data", **given),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
