@@ -23,7 +23,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.contrib.contenttypes.models import ContentType
 from django.core.signals import setting_changed
 from django.db import connections
-from django.db.backends.sqlite3.base import DatabaseOperations as SQLiteOperations
+from django.db.backends.sqlite3.base import DatabaseWrapper as SQLite
 from django.db.models.signals import post_migrate
 from django.test import Client
 from django.test import utils as test_utils
@@ -150,20 +150,20 @@ def delete_rows(self: DatabaseOperations, style: object, tables: list[str], **op
 
 
 DatabaseOperations.sql_flush = delete_rows  # type: ignore[method-assign, assignment]
-flush_sqlite = SQLiteOperations.sql_flush
+sqlite: Any = SQLite.ops_class
+flush_sqlite = sqlite.sql_flush
 
 
-def delete_rows_and_numbers(
-    self: SQLiteOperations, style: object, tables: list[str], **options: Any
-) -> list[str]:
+def delete_rows_and_numbers(self: object, style: object, tables: list[str], **options: Any) -> list[str]:
     """Return SQL that deletes all rows, and numbers later ones from 1 again.
 
     Tests share a prewarmed process, whose environment names a file with the project's number.
     """
-    return flush_sqlite(self, style, tables, **{**options, "reset_sequences": True})
+    statements: list[str] = flush_sqlite(self, style, tables, **{**options, "reset_sequences": True})
+    return statements
 
 
-SQLiteOperations.sql_flush = delete_rows_and_numbers  # type: ignore[method-assign, assignment]
+sqlite.sql_flush = delete_rows_and_numbers
 
 
 def create_database(name: str, template: str = "template0") -> None:

@@ -1,11 +1,11 @@
 """Starts Forkline's programs as forks of a process that has imported them: 0.1 s of a processor, not 1.4 s.
 
 After ``start_as_forks()``, ``subprocess`` has a process fork itself for each program of the checkout that it
-is asked to start: ``manage.py``, ``forkline``, a module, or code that calls ``django.setup()``. What depends on the
-environment, or on other settings than those of models, is imported by the fork. The fork is a child of this
-process with its own environment, files and session, as if it had been started. If a command starts further
-programs, it forks for them in the same way. Any other program is started normally, and so is one with other
-variables that Python reads when it starts.
+is asked to start: ``manage.py``, ``forkline``, a module, or code that calls ``django.setup()``. What depends
+on the environment, or on other settings than those of models, is imported by the fork. The fork is a child of
+this process with its own environment, files and session, as if it had been started. If a command starts
+further programs, it forks for them in the same way. Any other program is started normally, and so is one with
+other variables that Python reads when it starts.
 """
 
 import atexit
@@ -32,7 +32,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("checkpoint_site.server", "django checkpoints", "tests.")
-# Code that runs ``forkline`` in any folder, as an installed command does, and code that sets up Django itself.
+# Code that runs ``forkline`` in any folder, as an installed command does; code that sets up Django itself.
 COMMAND = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from checkpoint_site.command import main; main()"
 OWN_CODE = re.compile(r"django\.setup\(\)|^from checkpoint_site import connections, server\b")
 # The command that starts programs of the checkout. Tests find those of ``up`` by their arguments.

@@ -1,5 +1,6 @@
 """A worker registers its machine as a host, writes heartbeats, and leaves."""
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -135,6 +136,7 @@ def test_a_clock_an_hour_apart_and_another_version_are_warned_about() -> None:
 @pytest.fixture
 def worker(tmp_path: Path, empty_data_folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """Return a worker with its own data folder."""
+    shutil.copytree(empty_data_folder, tmp_path / "data")
     command = [sys.executable, "manage.py", "worker", "--host", "gpu-1"]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment_with(tmp_path / "data"), stderr=subprocess.PIPE, text=True
@@ -162,6 +164,7 @@ def test_the_web_server_runs_without_a_worker(tmp_path: Path, empty_data_folder:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    shutil.copytree(empty_data_folder, tmp_path / "data")
     environment = environment_with(tmp_path / "data", PORT=str(port))
     command = [sys.executable, "manage.py", "web"]
     served = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
