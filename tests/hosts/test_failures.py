@@ -35,7 +35,7 @@ result = str(start_job(checkpoint, location.project, Job.Kind.FORK, BRANCH, {}, 
 FAILURE = """
 def failure():
     from django.db import DatabaseError, connection
-    from viewer.data_folder import failure_text
+    from viewer.data_folder.failures import failure_text
     connection.close()
     try:
         Job.objects.count()

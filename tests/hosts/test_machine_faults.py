@@ -247,7 +247,7 @@ def test_everything_arrives_once_the_server_has_space_again(cluster: Cluster) ->
             """
 import time
 from django.db import DatabaseError, connection
-from viewer.data_folder import failure_text
+from viewer.data_folder.failures import failure_text
 ends, result = time.monotonic() + 60, ""
 while not result and time.monotonic() < ends:
     try:

@@ -21,11 +21,12 @@ from viewer.api.interface import replied, route
 from viewer.api.options import Options, given_in, options_of, parsed
 from viewer.api.starting import ENTRY_POINT, IdempotencyHeader, refuse_old, stored_key
 from viewer.cli import SUBCOMMANDS
-from viewer.cli.output import Outcome, as_json, collected_warnings, json_parts, one_line
+from viewer.cli.output import Outcome, as_json, collected_warnings, json_parts
 from viewer.cli.starting import job_outcome
 from viewer.models import Right, access_of
 from viewer.models.roles import require_level
 from viewer.records.audit import Audited, opens
+from viewer.validation import one_line
 
 # Characters of an answer, which takes ten times as many bytes of memory while it is made. With three bytes
 # each, ``forkline --server`` still reads it.

@@ -16,8 +16,6 @@ from django.utils.translation import gettext as _
 
 from viewer.validation import UNSAFE, one_line
 
-__all__ = ["Outcome", "Output", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
-
 
 def plain(text: str) -> str:
     """A text of several lines, such as a model's, with each line made safe to print."""

@@ -28,21 +28,9 @@ from viewer.data_folder.failures import (
     DataFolderFailure,
     database_path,
     failure_text,
-    folder_fault,
-    is_full_disk,
-    no_space,
 )
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
 from viewer.data_folder.permissions import OURS, Restricted, restrict
-
-__all__ = [
-    "DataFolderFailure",
-    "failure_text",
-    "folder_fault",
-    "is_full_disk",
-    "no_space",
-    "prepare_data_folder",
-]
 
 
 def prepare_data_folder() -> None:

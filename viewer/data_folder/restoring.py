@@ -3,11 +3,10 @@
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -23,7 +22,7 @@ from viewer.data_folder.backups import (
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.locks import nobody_else
 from viewer.messages.message import UserMessage
-from viewer.models.jobs import EDITS, Job
+from viewer.models.jobs import Job, without_edits
 
 
 def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:
@@ -100,14 +99,6 @@ def end_unfinished(database: sqlite3.Connection) -> None:
             " WHERE job_id = ? AND answered_at IS NULL AND withdrawn_at IS NULL",
             (now, pk),
         )
-
-
-def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A job's request with only the names of what was typed."""
-    return {
-        name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
-        for name, value in request.items()
-    }
 
 
 def put_aside(aside: Path) -> Path | None:

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.data_folder import folder_fault
+from viewer.data_folder.failures import folder_fault
 from viewer.engines import all_engines
 from viewer.host.jobs.sandbox.probing import launchers
 from viewer.host.projects import engine_version

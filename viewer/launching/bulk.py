@@ -14,7 +14,7 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Edits, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import short_size
-from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask, each_asked_once
+from viewer.host_requests import HostRefusal, each_asked_once
 from viewer.launching.edits import INVALID, InvalidValue, parse_value
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
@@ -36,7 +36,7 @@ from viewer.launching.requests import (
     kept_edits,
     redactor_of,
 )
-from viewer.launching.start import check_effects
+from viewer.launching.start import check_effects, new_effects
 from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
 from viewer.launching.variations import (
     dimension_values,
@@ -360,17 +360,13 @@ def _add_consent(preview: LaunchPreview) -> None:
         return
     kind = kind_of(engine_of(request.contents), request.contents.kind)
     is_without = not kind.may_have_effects(request.entry_point)
-    if request.project is None or request.accepted.effects or is_without:
+    if request.accepted.effects or is_without:
         return
     try:
-        effects = ask(
-            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, request.commit)
-        )
-    except JobRefused as refused:
-        preview.checks.append(Refusal(Code.START, translate(refused)))
-        return
-    if effects:
-        preview.checks.append(effects_refusal())
+        if new_effects(request):
+            preview.checks.append(effects_refusal())
+    except LaunchRefused as refused:
+        preview.checks += refused.refusals
 
 
 def start_bulk(preview: BulkPreview) -> Sweep:

@@ -47,11 +47,6 @@ def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
     return salted_hmac("viewer.jobs.asked", content, algorithm="sha256").hexdigest()
 
 
-def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions) -> bool:
-    """Whether the job was stored for this request, as when a form is sent twice."""
-    return job.request_digest == request_digest(request, options)
-
-
 # What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep.
 
 

@@ -32,7 +32,6 @@ from viewer.launching.requests import (
     LaunchRequest,
     PublishRequest,
     ReplayRequest,
-    is_same_request,
     kept_edits,
     request_digest,
 )
@@ -65,10 +64,7 @@ def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) ->
     if kind == Job.Kind.FORK and branch in location.taken_branches:
         raise BranchTaken("branch.exists", name=branch)
     if kind == Job.Kind.RESUME and Job.objects.unfinished().filter(run=run, branch=branch).exists():
-        raise BranchTaken(
-            "branch.in_use",
-            name=branch,
-        )
+        raise BranchTaken("branch.in_use", name=branch)
 
 
 def refuse_over_quota(
@@ -257,7 +253,7 @@ def start(preview: LaunchPreview) -> Job:
 def earlier_job(request: LaunchRequest, job_request: Request) -> Job | None:
     """The job that this request has started before; None if it has not. Raises AlreadyStarted."""
     earlier = Job.objects.filter(idempotency_key=request.key).first()
-    if earlier and not is_same_request(earlier, job_request, request.options):
+    if earlier and earlier.request_digest != request_digest(job_request, request.options):
         raise AlreadyStarted
     return earlier
 
@@ -269,54 +265,42 @@ def queued(
     plan: Sequence[Mapping[str, Any]],
 ) -> Job:
     """Store and return the job of a request from a checkpoint. Raises LaunchRefused."""
-    try:
-        if isinstance(request, ForkRequest) and request.on:
-            return _start_on_other_host(request, job_request, plan)
-        return start_job(
-            request.checkpoint,
-            request.project,
-            kind,
-            job_request["branch"],
-            job_request,
-            plan,
-            requested_by=request.requested_by,
-            idempotency_key=request.key,
-            options=request.options,
-        )
-    except JobRefused as refused:
-        raise LaunchRefused([refusal_of(refused, kind)]) from refused
-
-
-def _start_on_other_host(
-    request: ForkRequest, job_request: Request, plan: Sequence[Mapping[str, Any]]
-) -> Job:
-    """The queued job of a fork on another host. It gets its run with its first checkpoint there."""
+    checkpoint, on = request.checkpoint, request.on if isinstance(request, ForkRequest) else None
     values = {
-        "kind": request.kind,
-        "location": request.on,
-        "checkpoint": request.checkpoint,
+        "kind": kind,
+        "location": on or checkpoint.location,
+        # A fork on another host gets its run with its first checkpoint there.
+        "run": None if on else checkpoint.run,
+        "checkpoint": checkpoint,
         "requested_by": request.requested_by,
         "branch": job_request["branch"],
         "request": dict(job_request),
         "plan": [dict(step) for step in plan],
     }
-    return _queued(values, request.project, request.key, request.options)
+    try:
+        return _queued(values, request.project, request.key, request.options)
+    except JobRefused as refused:
+        raise LaunchRefused([refusal_of(refused, kind)]) from refused
 
 
 def check_effects(request: CheckpointRequest) -> None:
     """Find the effects of an unchecked checkpoint. Raises LaunchRefused for unaccepted ones."""
-    if request.project is None:
-        return
-    try:
-        effects = ask(
-            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, request.commit)
-        )
-    except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+    effects = new_effects(request)
     if effects and not request.accepted.effects:
         raise EffectsRefused(effects)
-    if effects:
+    if effects and request.project:
         accept_effects(request.project, effects, request.requested_by)
+
+
+def new_effects(request: CheckpointRequest) -> Effects:
+    """The effects of a checkpoint that nobody has accepted for the project. Raises LaunchRefused."""
+    if request.project is None:
+        return ()
+    asked = ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, request.commit)
+    try:
+        return ask(asked)
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
 
 
 def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:

@@ -1,7 +1,6 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
-from viewer.models.attempts import AttemptCount
 from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.collections import Collection, CollectionItem
 from viewer.models.columns import uuid_of
@@ -12,7 +11,6 @@ from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.notifications import MutedRun, Notification, NotificationTarget
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
-from viewer.models.presences import Presence
 from viewer.models.questions import JobEvent, Question
 from viewer.models.roles import Access, Level, Right, Role, Team, access_of
 from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, is_scratch_key, run_uid
@@ -25,58 +23,4 @@ from viewer.models.search import (
     SearchFacet,
 )
 from viewer.models.tokens import ApiToken, IdempotencyKey
-
-__all__ = [
-    "AcceptedEffect",
-    "Access",
-    "Annotation",
-    "AnnotationVersion",
-    "ApiToken",
-    "AttemptCount",
-    "AuditEntry",
-    "AuditRetention",
-    "BucketObject",
-    "Checkpoint",
-    "Collection",
-    "CollectionItem",
-    "Comment",
-    "DayLimits",
-    "Host",
-    "IdempotencyKey",
-    "Invitation",
-    "InvitationState",
-    "Job",
-    "JobEvent",
-    "Level",
-    "Location",
-    "MutedRun",
-    "Notification",
-    "NotificationTarget",
-    "Pool",
-    "PoolMember",
-    "PreflightCheck",
-    "Presence",
-    "Problem",
-    "Project",
-    "Question",
-    "ReaderSettings",
-    "RecordedCode",
-    "Right",
-    "Role",
-    "Run",
-    "SavedSearch",
-    "SearchEntry",
-    "SearchFacet",
-    "SearchedCheckpoint",
-    "SearchedLocation",
-    "SearchedRun",
-    "ShareLink",
-    "StoredCopy",
-    "Sweep",
-    "Team",
-    "accept_effects",
-    "access_of",
-    "is_scratch_key",
-    "run_uid",
-    "uuid_of",
-]
+from viewer.models.web_servers import AttemptCount, Presence

@@ -26,8 +26,8 @@ class AnnotationQuerySet(VisibleQuerySet[Any]):
         return Q(location_uid__in=visible_rows(Location, access, level).values("uid"))
 
 
-class Annotation(models.Model):
-    """What people wrote about one run, branch or checkpoint.
+class AnnotationTexts(models.Model):
+    """What people write about one run, branch or checkpoint.
 
     It refers to its subject by the engine's own ids, since rows are deleted and imported again.
     """
@@ -41,17 +41,29 @@ class Annotation(models.Model):
     # The engine's id of a checkpoint.
     checkpoint_id = models.CharField(max_length=300, blank=True)
     name = models.CharField(max_length=200, blank=True)
-    is_starred = models.BooleanField(default=False)
     # Each label between commas, such as ``,final,tea,``.
     label_text = models.CharField(max_length=500, blank=True)
     # Markdown.
     note = models.TextField(blank=True)
-    changed_at = models.DateTimeField(default=timezone.now)
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
     objects = VisibleManager.from_queryset(AnnotationQuerySet)()
+
+    class Meta:
+        abstract = True
+
+    @property
+    def labels(self) -> list[str]:
+        return [label for label in self.label_text.split(",") if label]
+
+
+class Annotation(AnnotationTexts):
+    """What people wrote last about one run, branch or checkpoint."""
+
+    is_starred = models.BooleanField(default=False)
+    changed_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints = [
@@ -64,10 +76,6 @@ class Annotation(models.Model):
         return self.name or self.checkpoint_id or self.branch or self.run_key
 
     @property
-    def labels(self) -> list[str]:
-        return [label for label in self.label_text.split(",") if label]
-
-    @property
     def is_empty(self) -> bool:
         return not (self.name or self.is_starred or self.label_text or self.note)
 
@@ -77,24 +85,11 @@ class Annotation(models.Model):
         return self.name, self.label_text, self.note
 
 
-class AnnotationVersion(models.Model):
+class AnnotationVersion(AnnotationTexts):
     """The name, labels and note that an annotation had before somebody changed them."""
 
-    # The same columns as those by which the annotation is found.
-    location_uid = models.UUIDField()
-    run_key = models.CharField(max_length=200, blank=True)
-    branch = models.CharField(max_length=300, blank=True)
-    checkpoint_id = models.CharField(max_length=300, blank=True)
-    name = models.CharField(max_length=200, blank=True)
-    label_text = models.CharField(max_length=500, blank=True)
-    note = models.TextField(blank=True)
-    # When and by whom these texts were written.
+    # When these texts were written, and ``changed_by`` whom.
     changed_at = models.DateTimeField()
-    changed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
-
-    objects = VisibleManager.from_queryset(AnnotationQuerySet)()
 
     class Meta:
         ordering = ["-pk"]
@@ -106,10 +101,6 @@ class AnnotationVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name or self.note[:40]} {self.changed_at}"
-
-    @property
-    def labels(self) -> list[str]:
-        return [label for label in self.label_text.split(",") if label]
 
 
 # Links with which people without a login see one object.

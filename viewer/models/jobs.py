@@ -257,6 +257,15 @@ class RecordedCode(models.Model):
 # The keys of a request whose values a person typed.
 EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers", "call")
 
+
+def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request that is stored after the end: with the names of edits, but without their values."""
+    return {
+        name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
+        for name, value in request.items()
+    }
+
+
 logger = logging.getLogger("forkline.jobs")
 
 
@@ -501,7 +510,7 @@ class Job(Metered):
         values: dict[str, Any] = {
             "status": status,
             "ended_at": timezone.now(),
-            "request": self.request_without_edits,
+            "request": without_edits(self.request),
         }
         if status == self.Status.SUCCEEDED:
             # The run finished before the limit could stop it.
@@ -558,14 +567,6 @@ class Job(Metered):
         self.refresh_from_db()
         return bool(stopped)
 
-    @property
-    def request_without_edits(self) -> dict[str, Any]:
-        """The request that is stored after the end: with the names of edits, but without their values."""
-        return {
-            name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
-            for name, value in self.request.items()
-        }
-
     def request_cancel(self) -> bool:
         """Cancel the job if it is queued, or request that if it is running. Return False if it has ended."""
         now = timezone.now()
@@ -576,7 +577,7 @@ class Job(Metered):
                 status=Job.Status.CANCELLED,
                 cancel_requested_at=now,
                 ended_at=now,
-                request=self.request_without_edits,
+                request=without_edits(self.request),
             )
         )
         requested = (

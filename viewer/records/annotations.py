@@ -195,23 +195,3 @@ def joined_labels(labels: Iterable[str]) -> str:
     )
     text = ",".join(list(clean)[:MAX_LABELS])
     return f",{text}," if text else ""
-
-
-# Names, stars, labels and notes of runs, branches and checkpoints.
-
-
-__all__ = [
-    "AnnotatedObject",
-    "AnnotationChanged",
-    "RunAnnotations",
-    "annotate",
-    "annotation_of",
-    "annotations_in",
-    "annotations_of_runs",
-    "joined_labels",
-    "labelled",
-    "labels_in_use",
-    "named",
-    "starred",
-    "versions_of",
-]

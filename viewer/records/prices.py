@@ -255,9 +255,3 @@ def call_in(data: dict[str, object]) -> ModelCall:
         count_of(data.get(name)) for name in ("tokens", "tokens_in", "tokens_out", "cached")
     )
     return ModelCall(tokens, tokens_in, tokens_out, cached, str(data.get("model") or ""))
-
-
-# What model calls cost, in US dollars. Prices come with a package and from a file, not from the network.
-
-
-__all__ = ["PriceList", "current_prices", "price_job", "price_runs"]

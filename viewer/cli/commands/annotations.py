@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import Output, Subcommand, lines_of, one_line, written
+from viewer.cli.output import Output, Subcommand, lines_of, written
 from viewer.cli.parsing import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, TYPED_TEXT
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
@@ -23,7 +23,7 @@ from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
 from viewer.records.permissions import can_share
-from viewer.validation import COLLECTOR, OPTIONAL_NAME, shortened
+from viewer.validation import COLLECTOR, OPTIONAL_NAME, one_line, shortened
 from viewer.web.login_links import owner
 
 # ``manage.py checkpoints note``: shows and changes names, stars, labels and notes.

@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.commands.roles import LEVELS, role_location
-from viewer.cli.output import Output, Subcommand, one_line
+from viewer.cli.output import Output, Subcommand
 from viewer.cli.parsing import LOCATION, NUMBER_FROM_ONE
 from viewer.models import Invitation, Level, Team
 from viewer.records.invitations import EXPIRY_DAYS, invite, revoke, state_of
-from viewer.validation import NAME
+from viewer.validation import NAME, one_line
 
 
 def _add_invitations_arguments(parser: CommandParser) -> None:
