@@ -151,12 +151,21 @@ class ForkForm(BranchForm):
 class ValuesForm(forms.Form):
     """A field for each kickoff input, or for each entry of the state, in ``stored``.
 
-    ``group`` is input or state. ``can_add`` allows values that are not stored.
+    ``group`` is input or state. ``can_add`` allows values that are not stored. ``kinds`` has the kinds of
+    values that are missing.
     """
 
-    def __init__(self, data: Any, group: str, stored: Mapping[str, Any], *, can_add: bool = True) -> None:
+    def __init__(
+        self,
+        data: Any,
+        group: str,
+        stored: Mapping[str, Any],
+        *,
+        can_add: bool = True,
+        kinds: Mapping[str, ValueKind] | None = None,
+    ) -> None:
         super().__init__(data)
-        self.group = group
+        self.group, self.kinds = group, kinds or {}
         names = list(stored)
         for number, name in enumerate(names[:MAX_FIELDS]):
             self.fields[f"{group}:{name}"] = self.value_field(number, name, stored[name])
@@ -167,7 +176,11 @@ class ValuesForm(forms.Form):
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
         """The field of one value."""
-        return ValueField(self.group, number, name, stored)
+        # A list on separate lines cannot be distinguished from a text that was left empty.
+        kind = self.kinds.get(name)
+        return ValueField(
+            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
+        )
 
     @property
     def more_name(self) -> str:
@@ -195,14 +208,9 @@ class StateForm(ValuesForm):
     """A field for each stored entry of the state, and for each of ``entries``, which have no value."""
 
     def __init__(self, data: Any, stored: Mapping[str, Any], entries: Mapping[str, StateEntry]) -> None:
-        self.kinds = {name: KINDS[entry.kind] for name, entry in entries.items() if entry.kind in KINDS}
-        super().__init__(data, "state", {**dict.fromkeys(entries, MISSING), **stored})
-
-    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
-        kind = self.kinds.get(name, ValueKind.JSON)
-        return ValueField(
-            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
-        )
+        values = {**dict.fromkeys(entries, MISSING), **stored}
+        known = {name: KINDS[entry.kind] for name, entry in entries.items() if entry.kind in KINDS}
+        super().__init__(data, "state", values, kinds={**dict.fromkeys(values, ValueKind.JSON), **known})
 
 
 class OutputsForm(forms.Form):
@@ -378,7 +386,7 @@ class FieldView:
 class ValueView(FieldView):
     """A kickoff input or an entry of the state."""
 
-    field: ValueField
+    value: ValueField
     changed: bool
     # How an edit is written, if the entry may have a reducer.
     mode: BoundField | None = None
@@ -396,47 +404,24 @@ class ValueView(FieldView):
             return ""
         if not self.adds:
             return _("Replaces the value. The reducer is not called.")
-        typed = self.field.clean(self.typed)
-        added = as_json(added_value(self.field.stored, typed))
+        typed = self.value.clean(self.typed)
+        added = as_json(added_value(self.value.stored, typed))
         return _("The reducer receives: %(value)s") % {"value": added}
-
-    @property
-    def name(self) -> str:
-        return self.field.name
-
-    @property
-    def json_name(self) -> str:
-        return self.field.json_name
-
-    @property
-    def kind(self) -> ValueKind:
-        return self.field.kind
-
-    @property
-    def is_missing(self) -> bool:
-        return self.field.is_missing
-
-    @property
-    def is_secret(self) -> bool:
-        return self.field.is_secret
-
-    @property
-    def has_redacted_part(self) -> bool:
-        return self.field.has_redacted_part
 
     @property
     def is_private(self) -> bool:
         """Whether its typed value may be a secret."""
-        return self.is_secret or self.has_redacted_part or bool(secrecy_of(self.name))
+        value = self.value
+        return value.is_secret or value.has_redacted_part or bool(secrecy_of(value.name))
 
     @property
     def kind_label(self) -> str:
-        return str(KIND_LABELS[self.kind])
+        return str(KIND_LABELS[self.value.kind])
 
     @property
     def stored_text(self) -> str:
         """The stored value as text, shown next to its field."""
-        return shown_text(self.field)
+        return shown_text(self.value)
 
     @property
     def typed(self) -> Typed:

@@ -69,10 +69,10 @@ class InputsForm(ValuesForm):
         self, data: Any, kind: RootKind, names: Sequence[InputName], earlier: Mapping[str, Any]
     ) -> None:
         self.earlier = earlier
-        self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
+        kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
         # Where the source names none, they are added by name.
         can_add = kind.can_add_inputs or (kind.has_state and not names)
-        super().__init__(data, "input", _initial(kind, names, earlier), can_add=can_add)
+        super().__init__(data, "input", _initial(kind, names, earlier), can_add=can_add, kinds=kinds)
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
         return InputField(self.group, number, name, stored, self.kinds.get(name))
@@ -205,11 +205,6 @@ class NewRunParts:
         )
         self.target = WriteTargetForm(data, project, location)
 
-    @property
-    def not_given(self) -> list[str]:
-        """The names of required inputs that are empty."""
-        return self.inputs_form.not_given
-
 
 @dataclass(kw_only=True)
 class NewRunPage(LaunchPage[NewRunPreview | None, Job]):
@@ -239,10 +234,6 @@ class NewRunPage(LaunchPage[NewRunPreview | None, Job]):
     @property
     def is_blocked(self) -> bool:
         return bool(self.against)
-
-    @property
-    def new_location_error(self) -> str:
-        return self.error_at("new_location")
 
     def start(self) -> Job | None:
         return super().start() if self.preview else None

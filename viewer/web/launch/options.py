@@ -21,7 +21,7 @@ from viewer.engines.runner_request import CheckpointSettings
 from viewer.formats import short_moment
 from viewer.host_requests import ListCheckpointEvents, ask
 from viewer.launching import options
-from viewer.launching.edits import ValueKind, as_json
+from viewer.launching.edits import as_json
 from viewer.launching.labels import MODEL_CHOICES, tool_choice_label
 from viewer.launching.options import (
     ALL_AGENTS,
@@ -40,7 +40,7 @@ from viewer.models import Project
 from viewer.presentation.run.branches import trigger_label
 from viewer.records.annotations import has_changed
 from viewer.redaction import MARKER
-from viewer.web.fields import KINDS, ChoiceField, OptionField, UnitsField, ValueField, parsed, valid_values
+from viewer.web.fields import KINDS, ChoiceField, OptionField, UnitsField, parsed, valid_values
 from viewer.web.launch.edits import ValuesForm, ValuesPart, first_error, values_part
 
 # The form for the events at which checkpoints are written, and for keeping the latest.
@@ -325,17 +325,10 @@ class NamedValuesForm(ValuesForm):
     """Values that the project's code reads, by their names in its source. An empty field gives no value."""
 
     def __init__(self, data: Any, group: str, names: Sequence[InputName]) -> None:
-        self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind in KINDS}
         # Shown in an empty field, and used by the project's code if the field stays empty.
         self.defaults = {one.name: as_json(one.default) for one in names if one.has_default}
-        super().__init__(data, group, {one.name: MISSING for one in names})
-
-    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
-        # A list on separate lines cannot be distinguished from a text that was left empty.
-        kind = self.kinds.get(name)
-        return ValueField(
-            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
-        )
+        kinds = {one.name: KINDS[one.kind] for one in names if one.kind in KINDS}
+        super().__init__(data, group, {one.name: MISSING for one in names}, kinds=kinds)
 
 
 # The form of the start time: now, or a time in the server's time zone.
@@ -533,6 +526,11 @@ def score_field() -> OptionField:
     )
 
 
+def launch_options(timing: StartTimeForm, limits: LimitsForm) -> LaunchOptions:
+    """The chosen start time and limits."""
+    return LaunchOptions(timing.at, limits.limits, waits_for_host=bool(timing["waits_for_host"].value()))
+
+
 # The part of a launch page for a run's settings: breakpoints, configurable values and context.
 
 
@@ -638,8 +636,6 @@ class OptionParts:
             "cache_warmup": self.models.strategy,
             "checkpointing": self.checkpointing.settings,
             "settings": self.settings.values if self.settings else NO_SETTINGS,
-            "options": LaunchOptions(
-                self.timing.at, self.limits.limits, waits_for_host=bool(self.timing["waits_for_host"].value())
-            ),
+            "options": launch_options(self.timing, self.limits),
             **(self.tools.request_values if self.tools else {}),
         }

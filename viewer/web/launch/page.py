@@ -142,20 +142,9 @@ class LaunchPage(Generic[Preview, Started]):
         return self.is_blocked and not (self.waits_for_preflight or self.is_unchecked)
 
     @property
-    def branch_error(self) -> str:
-        return self.error_at("branch")
-
-    @property
-    def entry_point_error(self) -> str:
-        return self.error_at("entry-point")
-
-    @property
-    def event_error(self) -> str:
-        return self.error_at("checkpoint-events")
-
-    def error_at(self, html_id: str) -> str:
-        """The first error at this field; empty if there is none."""
-        return next((error.message for error in self.errors if error.html_id == html_id), "")
+    def error_at(self) -> dict[str, str]:
+        """The first error of each field, by the field's id with underscores."""
+        return {error.html_id.replace("-", "_"): error.message for error in reversed(self.errors)}
 
     def start(self) -> Started | None:
         """Start the launch. Return what was started, or None if it was refused, as the page then shows."""
@@ -209,10 +198,6 @@ class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
     def code(self) -> CodeChanges | None:
         """What has changed in the project's code since the checkpoint was written."""
         return code_changes(self.checkpoint, self.request.project)
-
-    @property
-    def code_error(self) -> str:
-        return self.error_at("code")
 
 
 # How many locations of other hosts have a link.
@@ -296,7 +281,7 @@ class ForkParts:
     def edited_state(self) -> dict[str, Any]:
         """The value for each edited entry of the state: the new value, or the one for its reducer."""
         typed = self.state.form.changes if self.state else {}
-        stored = {view.name: view.field.stored for view in self.state.fields} if self.state else {}
+        stored = {view.value.name: view.value.stored for view in self.state.fields} if self.state else {}
         state = {
             name: added_value(stored.get(name), value) if self.modes.adds(name) else value
             for name, value in typed.items()
@@ -307,7 +292,7 @@ class ForkParts:
         """The id of the field for a part that a link names (``editable_parts``); empty if it has none."""
         group, _colon, name = part.partition(":")
         fields = {"inputs": self.inputs, "state": self.state}.get(group)
-        found = {view.name: view.html_id for view in fields.fields} if fields else {}
+        found = {view.value.name: view.html_id for view in fields.fields} if fields else {}
         if group == "outputs":
             found = {view.unit: view.html_id for view in self.outputs}
         if group == "state":

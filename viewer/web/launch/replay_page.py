@@ -26,14 +26,14 @@ from viewer.launching.replay import (
     replay,
     replay_calls,
 )
-from viewer.launching.requests import LaunchOptions, ReplayRequest, edits_not_kept, edits_to_repeat
+from viewer.launching.requests import ReplayRequest, edits_not_kept, edits_to_repeat
 from viewer.models import Job, Sweep
 from viewer.presentation.replays import CallView, call_views
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.web.fields import OptionField, valid_values
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
 from viewer.web.launch.edits import first_error
-from viewer.web.launch.options import LimitsForm, StartTimeForm, limit_texts, score_field
+from viewer.web.launch.options import LimitsForm, StartTimeForm, launch_options, limit_texts, score_field
 from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Retry, StartingPoint, Submission
 
@@ -152,9 +152,7 @@ def replay_page(
         confirmed=values.get("confirmed") or 0,
         project=point.project,
         entry_point=point.proposed["entry_point"],
-        options=LaunchOptions(
-            timing.at, limits.limits, waits_for_host=bool(valid_values(timing).get("waits_for_host"))
-        ),
+        options=launch_options(timing, limits),
         key=submission.key,
         requested_by=submission.user,
     )
@@ -218,9 +216,7 @@ def calls_replay_page(calls: Mapping[str, Any], submission: Submission, key: UUI
         times=values.get("times") or 1,
         confirmed=values.get("confirmed") or 0,
         score=str(values.get("score") or ""),
-        options=LaunchOptions(
-            timing.at, limits.limits, waits_for_host=bool(valid_values(timing).get("waits_for_host"))
-        ),
+        options=launch_options(timing, limits),
         key=key,
         requested_by=submission.user,
         seen_plan=None if data is None else data.get("shown"),

@@ -198,14 +198,6 @@ class VariationPart(FieldView):
     texts: list[str]
 
     @property
-    def group(self) -> str:
-        return self.field.group
-
-    @property
-    def key(self) -> str:
-        return self.field.key
-
-    @property
     def label(self) -> str:
         return str(self.bound.label)
 
@@ -326,7 +318,7 @@ class SweepParts:
     @property
     def sections(self) -> list[tuple[str, str, list[VariationPart]]]:
         """The dimensions by group: its name, its title and its parts."""
-        groups = groupby(self.dimensions, attrgetter("group"))
+        groups = groupby(self.dimensions, attrgetter("field.group"))
         return [(group, str(TITLES[group]), list(parts)) for group, parts in groups]
 
 

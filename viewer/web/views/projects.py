@@ -121,7 +121,7 @@ def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
     location = _location(uid)
-    proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
+    proposed = _proposed(location)
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
@@ -143,32 +143,22 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
 @require_POST
 def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the daily limits of the location's project."""
-    location = _location(uid)
-    project = location.project
-    if project is None:
-        raise Http404
-    require_project(project)
+    location, project = _changeable(uid)
     form = DailyLimitsForm(request.POST, stored=project.limits)
     if not form.is_valid():
-        proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
-        return _page(request, location, proposed, None, form)
+        return _page(request, location, _proposed(location), None, form)
     with transaction.atomic():
         project.change_limits(form.limits)
         record(Action.CHANGED, Audited.PROJECT, project.pk, "limits: " + ", ".join(form.limits))
     messages.success(request, _("Limits saved."))
-    back = urlencode({"next": _safe_next(request)})
-    return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
+    return _back_to(request, location, "limits")
 
 
 @requires(Right.PROJECTS)
 @require_POST
 def keep_keys(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Choose which keys of the location's project stay with Forkline, with the addresses that were shown."""
-    location = _location(uid)
-    project = location.project
-    if project is None:
-        raise Http404
-    require_project(project)
+    location, project = _changeable(uid)
     shown = {key.value: key for key in keys_of(project)}
     chosen = request.POST.getlist("keys")
     if shown.keys() >= set(chosen) and not has_changed(request.POST, project.kept_keys):
@@ -180,8 +170,7 @@ def keep_keys(request: HttpRequest, uid: UUID) -> HttpResponse:
         messages.success(request, _("Keys saved."))
     else:
         messages.error(request, _("A key or its address has changed meanwhile. Check the keys again."))
-    back = urlencode({"next": _safe_next(request)})
-    return redirect(f"{reverse('project', args=[location.uid])}?{back}#keys")
+    return _back_to(request, location, "keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,26 +209,39 @@ def _may_change(project: Project | None) -> bool:
 @require_POST
 def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change how runs of the location's project are isolated."""
-    location = _location(uid)
-    project = location.project
-    if project is None:
-        raise Http404
-    require_project(project)
+    location, project = _changeable(uid)
     form = IsolationForm(request.POST, stored=_asked_for(project))
     if not form.is_valid():
-        proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
-        return _page(request, location, proposed, None, sent_isolation=form)
+        return _page(request, location, _proposed(location), None, sent_isolation=form)
     with transaction.atomic():
         project.change_isolation(form.isolation.as_data())
         record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {form.isolation.launcher}")
     messages.success(request, _("Isolation saved."))
-    back = urlencode({"next": _safe_next(request)})
-    return redirect(f"{reverse('project', args=[location.uid])}?{back}#isolation")
+    return _back_to(request, location, "isolation")
 
 
 def _location(uid: UUID) -> Location:
     """The location. Raises Http404."""
     return get_object_or_404(Location.objects.select_related("project"), uid=uid)
+
+
+def _changeable(uid: UUID) -> tuple[Location, Project]:
+    """The location and its project, which the person may change. Raises Http404."""
+    location = _location(uid)
+    if location.project is None:
+        raise Http404
+    require_project(location.project)
+    return location, location.project
+
+
+def _proposed(location: Location) -> ProposedProject:
+    return ask(ProposeProject(location.path, location.engine), host=location.host_id)
+
+
+def _back_to(request: HttpRequest, location: Location, part: str) -> HttpResponse:
+    """Redirect to a part of the page, from which the person returns to where it was opened."""
+    back = urlencode({"next": _safe_next(request)})
+    return redirect(f"{reverse('project', args=[location.uid])}?{back}#{part}")
 
 
 def _page(
