@@ -389,7 +389,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "checkpoint_site.middleware.pages.method_not_allowed",
-    "checkpoint_site.middleware.pages.host_unavailable",
+    "checkpoint_site.middleware.pages.HostUnavailable",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"

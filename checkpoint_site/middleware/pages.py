@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.template.loader import render_to_string
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import activate
 from django.views.defaults import server_error
 from django_htmx.http import HttpResponseClientRedirect
@@ -134,14 +135,8 @@ def embedded_without_cookies(get_response: View) -> View:
 GetResponse = Callable[..., HttpResponseBase]
 
 
-class ReaderLanguage:
+class ReaderLanguage(MiddlewareMixin):
     """Middleware: after LocaleMiddleware has activated the browser's language, activate the user's."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -189,14 +184,8 @@ def without_data(view: GetResponse) -> GetResponse:
     return unrestricted_view
 
 
-class DataFolderUnavailable:
+class DataFolderUnavailable(MiddlewareMixin):
     """Middleware: respond with 503 while the data folder is missing or replaced."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -208,21 +197,16 @@ class DataFolderUnavailable:
         return unavailable(text) if text else None
 
 
-def host_unavailable(get_response: View) -> GetResponse:
+class HostUnavailable(MiddlewareMixin):
     """Middleware: respond with 503 and the reason to a page that needs a host which does not answer."""
 
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        return get_response(request)
-
-    def process_exception(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Return the page; None for another error."""
         if not isinstance(error, HostRefusal):
             return None
         page = render(request, "host_away.html", {"text": translate(error)}, status=503)
         page["Retry-After"] = str(RETRY_SECONDS)
         return page
-
-    middleware.process_exception = process_exception  # type: ignore[attr-defined]
-    return middleware
 
 
 class AvailableSockets:

@@ -42,7 +42,6 @@ from viewer.models import AttemptCount
 from viewer.web.live.admission import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
-TooMany = Callable[[HttpRequest, int], HttpResponse]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Sockets = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 # The sockets of share links.
@@ -170,7 +169,7 @@ def throttled_passwords(view: View) -> View:
             return view(request, *args, **kwargs)
         keys = [address_key("address", request), *account_keys(request)]
         if wait := throttle.use_attempt(keys):
-            return too_many_logins(request, wait)
+            return too_many(request, "login/page.html", wait)
         response = view(request, *args, **kwargs)
         if response.status_code == HTTPStatus.FOUND:
             throttle.refund(keys)
@@ -192,10 +191,10 @@ def account_keys(request: HttpRequest) -> list[AttemptKey]:
     return keys
 
 
-def throttled_links(kind: str, failures: Collection[HTTPStatus], refused: TooMany) -> Callable[[View], View]:
+def throttled_links(kind: str, failures: Collection[HTTPStatus], template: str) -> Callable[[View], View]:
     """Return a decorator of views of links: respond with 429 to one that does not work if none is left.
 
-    The view responds with one of ``failures`` to links that do not work.
+    The view responds with one of ``failures`` to links that do not work. ``template`` is that of the 429.
     """
 
     def decorator(view: View) -> View:
@@ -205,42 +204,27 @@ def throttled_links(kind: str, failures: Collection[HTTPStatus], refused: TooMan
             if response.status_code not in failures:
                 return response
             wait = throttle.use_attempt([address_key(kind, request)])
-            return refused(request, wait) if wait else response
+            return too_many(request, template, wait) if wait else response
 
         return limited
 
     return decorator
 
 
-def too_many_logins(request: HttpRequest, seconds: int) -> HttpResponse:
-    """Return the login page with the time to wait."""
+def too_many(request: HttpRequest, template: str, seconds: int) -> HttpResponse:
+    """Return a 429 page with the time to wait: the login page, or that of links that do not work."""
     shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
-    return too_many(request, "login/page.html", shown)
-
-
-def too_many_shares(request: HttpRequest, seconds: int) -> HttpResponse:
-    """Return the page of share links that do not work with the time to wait."""
-    return too_many(request, "shared/too_many.html", {"wait": seconds})
-
-
-def too_many_invitations(request: HttpRequest, seconds: int) -> HttpResponse:
-    """Return the page of invitations that do not work with the time to wait."""
-    return too_many(request, "invitations/dead.html", {"wait": seconds})
-
-
-def too_many(request: HttpRequest, template: str, shown: dict[str, Any]) -> HttpResponse:
-    """Return a 429 page. ``wait`` are the seconds to wait."""
     page = render(request, template, shown, status=HTTPStatus.TOO_MANY_REQUESTS)
-    page["Retry-After"] = str(shown["wait"])
+    page["Retry-After"] = str(seconds)
     return page
 
 
-throttled_login_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, too_many_logins)
+throttled_login_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, "login/page.html")
 # Of an invitation that works, a refused form may be a guess at the names of accounts.
 throttled_invitations = throttled_links(
-    "address", {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY}, too_many_invitations
+    "address", {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY}, "invitations/dead.html"
 )
-throttled_share_links = throttled_links("share", {HTTPStatus.NOT_FOUND}, too_many_shares)
+throttled_share_links = throttled_links("share", {HTTPStatus.NOT_FOUND}, "shared/too_many.html")
 
 
 def address_key(kind: str, request: HttpRequest) -> AttemptKey:
