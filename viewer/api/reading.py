@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Query, Schema
+from ninja.errors import HttpError
 from pydantic import Field
 
 from viewer.api.examples import (
@@ -55,13 +56,15 @@ def page(name: str, rows: Any, limit: int, document: Callable[[Any], Any], mark:
     return answer({name: [document(row) for row in found[:limit]], "next": following})
 
 
-def _number(text: str) -> int | None:
-    """The number in a cursor; None for another text."""
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_KEY else None
+def _wrong_cursor() -> HttpError:
+    return HttpError(422, "after: this is not the next of a page of this list.")
 
 
-def _wrong_cursor() -> HttpResponse:
-    return refused("after: this is not the next of a page of this list.", 422)
+def _number(text: str) -> int:
+    """The number in a cursor. Raises HttpError for another text."""
+    if text.isascii() and text.isdigit() and int(text) <= MAX_KEY:
+        return int(text)
+    raise _wrong_cursor()
 
 
 def location_document(location: Location) -> dict[str, Any]:
@@ -82,9 +85,7 @@ def locations(request: HttpRequest, after: After = "", limit: Limit = 100) -> Ht
     """List the locations that the token sees, the oldest first."""
     rows = Location.objects.select_related("host").order_by("pk")
     if after:
-        if (number := _number(after)) is None:
-            return _wrong_cursor()
-        rows = rows.filter(pk__gt=number)
+        rows = rows.filter(pk__gt=_number(after))
     return page("locations", rows, limit, location_document, "pk")
 
 
@@ -100,9 +101,7 @@ def runs(request: HttpRequest, uid: UUID, after: After = "", limit: Limit = 100)
     found = get_object_or_404(Location, uid=uid)
     rows = found.runs.order_by("-pk")
     if after:
-        if (number := _number(after)) is None:
-            return _wrong_cursor()
-        rows = rows.filter(pk__lt=number)
+        rows = rows.filter(pk__lt=_number(after))
     return page("runs", rows, limit, lambda run: run_document(run, []), "pk")
 
 
@@ -127,12 +126,7 @@ def checkpoints(request: HttpRequest, uid: UUID, after: After = "", limit: Limit
     found = (
         get_object_or_404(Run.objects.select_related("location"), uid=uid) if after else _imported_run(uid)
     )
-    first = 0
-    if after:
-        if (number := _number(after)) is None:
-            return _wrong_cursor()
-        first = number + 1
-    rows: list[ListedCheckpoint] = rows_of(found, first, limit + 1)
+    rows: list[ListedCheckpoint] = rows_of(found, _number(after) + 1 if after else 0, limit + 1)
     return page("checkpoints", rows, limit, checkpoint_document, "row")
 
 
@@ -192,10 +186,7 @@ def search(
     wanted: Filters = filters_from(filters.dict())
     if not wanted:
         return refused("q: name a word, or a filter.", 422)
-    before = _number(after) if after else None
-    if after and before is None:
-        return _wrong_cursor()
-    document, found = results_document(wanted, limit, before)
+    document, found = results_document(wanted, limit, _number(after) if after else None)
     return answer({**document, "next": None if found.before is None else str(found.before)})
 
 
@@ -219,15 +210,15 @@ def listed_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _jobs_after(text: str) -> Q | None:
-    """The condition of the jobs after a cursor; None for another text. A removed job leaves it valid."""
+def _jobs_after(text: str) -> Q:
+    """The condition of the jobs after a cursor, also a removed one. Raises HttpError for another text."""
     at, _blank, key = text.partition("_")
     try:
         moment, last = datetime.fromisoformat(at), UUID(key)
     except ValueError:
-        return None
+        raise _wrong_cursor() from None
     if moment.tzinfo is None:
-        return None
+        raise _wrong_cursor()
     return Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last)
 
 
@@ -244,9 +235,7 @@ def jobs(
     rows = Job.objects.select_related("location", "run", "requested_by").order_by("-created_at", "-pk")
     rows = rows.filter(status=status) if status else rows
     if after:
-        if (following := _jobs_after(after)) is None:
-            return _wrong_cursor()
-        rows = rows.filter(following)
+        rows = rows.filter(_jobs_after(after))
     found = list(rows[: limit + 1])
     for job in found:
         job.cursor = f"{job.created_at.isoformat()}_{job.pk}"  # type: ignore[attr-defined]
