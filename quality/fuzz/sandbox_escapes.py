@@ -1,8 +1,9 @@
 """Attacks from within sandboxes, by a run and by a grandchild that has left it.
 
 Each project is laid out in another way: other projects beside and within it, links that lead out, stores in
-its folder. Passes if nothing of the user's is read, changed, signalled or connected to, if a run that grows
-is ended at its limit, and if no process is left.
+its folder. Some may reach allowed hosts, of several kinds. Passes if nothing of the user's is read, changed,
+signalled or connected to, if what reaches an allowed host is what the run sent there, if a run that grows is
+ended at its limit, and if no process is left.
 """
 
 import json
@@ -14,8 +15,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -54,7 +56,9 @@ def _attacked(
 
     folders = _layout(folder, chance)
     own = Project(folder=str(folders[0]), interpreter=sys.executable)
-    own.isolation = {"launcher": launcher, "network": chance.choice(["none", "all"])}
+    networks = ["none", "all", *(["hosts"] if launcher == "bubblewrap" else [])]
+    own.isolation = {"launcher": launcher, "network": chance.choice(networks)}
+    has_network = own.isolation["network"] == "all"
     own.save()
     others = [
         Project.objects.create(
@@ -74,14 +78,15 @@ def _attacked(
             subprocess.Popen(["sleep", "100"], env={"KEY": SECRET, "PATH": os.defpath})
         )
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        given = {
+        given: dict[str, Any] = {
             "read": [str(path) for path in victims],
             "write": [str(one) for one in folders[1:]] + ["/etc", "/usr/lib", str(Path.home())],
             "replace": [str(path) for path in victims],
             "processes": [process.pid, os.getpid(), 1],
-            "addresses": [address, "192.0.2.1:80"] if own.isolation["network"] == "none" else [],
+            "addresses": [] if has_network else [address, "192.0.2.1:80", "[::1]:22", "2001:db8::1:443"],
             "sockets": [str(folder / "socket")],
         }
+        received = _allow_hosts(own, opened, chance, given, server.getsockname()[1])
         (folders[0] / "attack.json").write_text(json.dumps(given))
         try:
             count, succeeded = json.loads(_ended(own, "attacks.py", chance)["result"])
@@ -90,6 +95,17 @@ def _attacked(
             expected = {"isolation.cannot_close", "isolation.environment_file_leads_out"}
             faults += [] if refused.message.code in expected else [f"{folder.name}: {refused}"]
             count, succeeded = 0, []
+        counts[f"with the network {own.isolation['network']}"] += count
+        server.setblocking(False)
+        with suppress(BlockingIOError):
+            server.accept()
+            faults += [] if has_network else [f"{folder.name}: a connection came to what is closed"]
+        if (
+            own.isolation["network"] == "hosts"
+            and count
+            and not any(one[:7] == b"CONNECT" for one in received)
+        ):
+            faults.append(f"{folder.name}: the allowed host was not reached")
         is_alive = process.poll() is None
         process.kill()
     # In processes of its own, another one has these numbers.
@@ -103,6 +119,49 @@ def _attacked(
     counts["runs"] += 1
     for one in others:
         one.delete()
+
+
+def _allow_hosts(
+    project: Any, opened: ExitStack, chance: random.Random, given: dict[str, Any], closed_port: int
+) -> list[bytes]:
+    """Allow a server and further hosts, if the project's network is so. Return what comes to the server."""
+    received: list[bytes] = []
+    if project.isolation["network"] != "hosts":
+        return received
+    allowed = opened.enter_context(socket.create_server(("", 0)))
+    Thread(target=_serve, args=(allowed, received), daemon=True).start()
+    port = allowed.getsockname()[1]
+    host = chance.choice(["localhost", "127.0.0.1", socket.gethostname()])
+    project.change_isolation({**project.isolation, "allow": [f"{host}:{port}", *_hosts(chance)]})
+    given["network"] = {
+        "allowed": [[host, port]],
+        "closed_ports": [closed_port, 22, 443],
+        "names": ["example.org", "metadata.google.internal", f"{host}.example"],
+    }
+    return received
+
+
+def _hosts(chance: random.Random) -> list[str]:
+    """Further allowed hosts, which do not lead to what is closed."""
+    kinds = [
+        "no-such-host.invalid",
+        "xn--bcher-kva.example",
+        "my_db",
+        "192.0.2.9",
+        "[2001:db8::9]",
+        "127.64.0.1",
+    ]
+    return [f"{host}:{chance.randint(1, 65535)}" for host in chance.sample(kinds, chance.randint(0, 6))]
+
+
+def _serve(listener: socket.socket, received: list[bytes]) -> None:
+    """Note what each connection sends, until the socket is closed."""
+    with suppress(OSError):
+        while True:
+            client, _address = listener.accept()
+            with client:
+                client.settimeout(5)
+                received.append(client.recv(4096))
 
 
 def _layout(folder: Path, chance: random.Random) -> list[Path]:

@@ -7,9 +7,11 @@ the supervisor (viewer/host/jobs/sandbox/supervisor.py) starts for each run.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import resource
+import socket
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -79,6 +81,36 @@ def drop_capabilities() -> None:
     data = struct.pack("6I", *(0,) * 6)
     if _libc.capset(header, data):
         raise _error()
+
+
+# Namespaces.
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+NS_GET_USERNS = 0xB701
+
+
+def enter_network(process: int) -> None:
+    """Enter the network of another process, with all capabilities there. Raises OSError.
+
+    That process has a network of its own, in a user namespace that this user has made. This one has a single
+    thread.
+    """
+    network = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if os.path.sameopenfile(network, own := os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)):
+        raise OSError("the sandbox shares the network of this machine")
+    # bubblewrap may have put the process into a further user namespace, without rights to its network.
+    owner = fcntl.ioctl(network, NS_GET_USERNS)
+    for descriptor, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
+        if _libc.setns(descriptor, kind):
+            raise _error()
+    for descriptor in (network, own, owner):
+        os.close(descriptor)
+
+
+def control(opened: socket.socket, request: int, argument: bytes) -> bytes:
+    """Ask a network device by one of its requests, and return its answer. Raises OSError."""
+    answer: bytes = fcntl.ioctl(opened, request, argument)
+    return answer
 
 
 # Landlock: which files a process may open, whom it may signal and trace. Rights are only ever added below a

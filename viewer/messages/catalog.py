@@ -39,12 +39,33 @@ CATALOG: dict[str, str] = {
         "Landlock cannot close %(path)s within %(folder)s, which the run may write. Move one of them, or "
         "choose bubblewrap."
     ),
+    "isolation.database_not_allowed": _(
+        "The location %(name)s is on the server %(host)s, which runs of this project may not reach. Allow "
+        "%(host)s on the project's page, under Isolation."
+    ),
+    "isolation.database_without_host": _(
+        "The location %(name)s is on a server that its connection names without a host, or with one that "
+        "cannot be allowed, such as a Unix socket. Give the connection a host and a port, and allow them on "
+        "the project's page, under Isolation."
+    ),
     "isolation.environment_file_leads_out": _(
         "The environment file %(path)s is a link to what is closed to runs of this project."
     ),
     "isolation.folder_not_absolute": _("%(path)s is not an absolute path without “..”."),
     "isolation.folders_need_sandbox": _(
         "Further folders need the launcher bubblewrap or Landlock: with the others, all files are open."
+    ),
+    "isolation.hosts_need_bubblewrap": _(
+        "Allowed hosts need the launcher bubblewrap: the others cannot tell one host from another."
+    ),
+    "isolation.hosts_without_network": _("Allowed hosts are only for the network “hosts”."),
+    "isolation.invalid_host": _(
+        "“%(host)s” cannot be an allowed host. Write HOST or HOST:PORT, such as api.openai.com or "
+        "db.example.org:5432, without a scheme, a path or a wildcard. An address of IPv6 is in brackets."
+    ),
+    "isolation.key_address_not_allowed": _(
+        "The key %(variable)s stays with Forkline and goes to %(host)s, which runs of this project may not "
+        "reach. Allow %(host)s on the project's page, under Isolation."
     ),
     "isolation.leads_elsewhere": _(
         "%(path)s was not open to runs of this project so far, and a run may have changed what leads there. "
@@ -58,6 +79,7 @@ CATALOG: dict[str, str] = {
         "A run without network needs the launcher bubblewrap or Landlock: with the others, it can act through"
         " programs that have one."
     ),
+    "isolation.no_hosts": _("Name at least one allowed host, or choose the network “none”."),
     "isolation.not_probed": _(
         "Nothing is known yet of the launcher %(launcher)s on this host. Start its worker again."
     ),
@@ -70,6 +92,7 @@ CATALOG: dict[str, str] = {
     ),
     "isolation.out_of_range": _("%(name)s is from %(least)s to %(most)s."),
     "isolation.too_many_folders": _("There are more than %(most)s further folders."),
+    "isolation.too_many_hosts": _("There are more than %(most)s allowed hosts."),
     "isolation.unavailable": _(
         "The launcher %(launcher)s does not work on this host: %(reason)s. Choose another one on the "
         "project's page."

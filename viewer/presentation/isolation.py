@@ -17,7 +17,11 @@ LAUNCHER_LABELS = {
     "bubblewrap": "bubblewrap",
     "landlock": "Landlock",
 }
-NETWORK_LABELS = {"all": gettext_lazy("All"), "none": gettext_lazy("None")}
+NETWORK_LABELS = {
+    "all": gettext_lazy("All"),
+    "hosts": gettext_lazy("Allowed hosts only"),
+    "none": gettext_lazy("None"),
+}
 LIMIT_LABELS = {
     "memory_mb": gettext_lazy("Memory (MB)"),
     "cpu_seconds": gettext_lazy("Processor seconds"),
@@ -55,6 +59,8 @@ def isolation_lines(isolation: Isolation) -> Iterator[str]:
     """What a project asks for, a line each."""
     yield f"{_('Launcher')}: {LAUNCHER_LABELS[isolation.launcher]}"
     yield f"{_('Network')}: {NETWORK_LABELS[isolation.network]}"
+    if isolation.allow:
+        yield f"{_('Allowed hosts')}: {', '.join(isolation.allow)}"
     for name, most in isolation.limits.items():
         yield f"{LIMIT_LABELS[name]}: {count_text(most)}"
     for label, paths in ((_("May also read"), isolation.read), (_("May also write"), isolation.write)):
@@ -76,6 +82,8 @@ def in_force(isolation: Mapping[str, Any]) -> Iterator[str]:
         yield _("This kernel cannot stop signals to other programs of the user.")
     if isolation.get("network") == "none":
         yield _("No network.")
+    if isolation.get("network") == "hosts":
+        yield _("No network but these hosts: %s") % ", ".join(map(str, isolation.get("hosts") or []))
     enforced_by = isolation.get("enforced_by") or {}
     for name, most in (isolation.get("limits") or {}).items():
         if name in LIMITS:

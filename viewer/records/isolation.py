@@ -1,6 +1,9 @@
 """How the runs of a project are isolated: their launcher, sandbox and limits, as a project's row has them."""
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -8,7 +11,7 @@ import msgspec
 from viewer.messages.message import UserFacingError, UserMessage
 
 Launcher = Literal["process", "systemd", "bubblewrap", "landlock"]
-Network = Literal["all", "none"]
+Network = Literal["all", "hosts", "none"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)
 NETWORKS: tuple[Network, ...] = get_args(Network)
 # Those that close the files and processes of others.
@@ -24,6 +27,8 @@ LIMITS: Mapping[str, int] = {
 # No Python starts with less.
 LEAST = {"memory_mb": 64, "open_files": 32, "processes": 4}
 MAX_FOLDERS = 50
+MAX_HOSTS = 100
+HTTPS_PORT = 443
 
 
 class IsolationRefused(UserFacingError):
@@ -33,12 +38,14 @@ class IsolationRefused(UserFacingError):
 class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a project asks for. A limit of 0 is none. The default is a plain process without limits.
 
-    ``read`` and ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open
-    to the first run since this was set (viewer/host/jobs/sandbox/paths.py).
+    ``allow`` are the only hosts and ports that a run reaches, if its network is ``hosts``. ``read`` and
+    ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open to the first
+    run since this was set (viewer/host/jobs/sandbox/paths.py).
     """
 
     launcher: Launcher = "process"
     network: Network = "all"
+    allow: tuple[str, ...] = ()
     memory_mb: int = 0
     cpu_seconds: int = 0
     processes: int = 0
@@ -62,6 +69,11 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         """The limits that are set."""
         return {name: getattr(self, name) for name in LIMITS if getattr(self, name)}
 
+    @property
+    def hosts(self) -> list[tuple[str, int]]:
+        """The allowed hosts with their ports."""
+        return [host_and_port(one) for one in self.allow]
+
     def as_data(self) -> dict[str, Any]:
         """As a row has it; empty for the default."""
         found: dict[str, Any] = msgspec.to_builtins(self)
@@ -83,8 +95,7 @@ def checked(isolation: Isolation) -> Isolation:
         least = LEAST.get(name, 1)
         if value and not least <= value <= most:
             raise IsolationRefused("isolation.out_of_range", name=name, least=least, most=most)
-    if isolation.network == "none" and not isolation.is_sandboxed:
-        raise IsolationRefused("isolation.network_needs_sandbox")
+    _check_network(isolation)
     folders = (*isolation.read, *isolation.write)
     if folders and not isolation.is_sandboxed:
         raise IsolationRefused("isolation.folders_need_sandbox")
@@ -94,6 +105,81 @@ def checked(isolation: Isolation) -> Isolation:
     if len(folders) > MAX_FOLDERS:
         raise IsolationRefused("isolation.too_many_folders", most=MAX_FOLDERS)
     return isolation
+
+
+def _check_network(isolation: Isolation) -> None:
+    if isolation.network == "none" and not isolation.is_sandboxed:
+        raise IsolationRefused("isolation.network_needs_sandbox")
+    if isolation.network == "hosts" and isolation.launcher != "bubblewrap":
+        raise IsolationRefused("isolation.hosts_need_bubblewrap")
+    if isolation.network == "hosts" and not isolation.allow:
+        raise IsolationRefused("isolation.no_hosts")
+    if isolation.network != "hosts" and isolation.allow:
+        raise IsolationRefused("isolation.hosts_without_network")
+    if len(isolation.allow) > MAX_HOSTS:
+        raise IsolationRefused("isolation.too_many_hosts", most=MAX_HOSTS)
+    if other := next((one for one in isolation.allow if allowed_host(one) != one), ""):
+        raise IsolationRefused("isolation.invalid_host", host=other[:300])
+
+
+# Allowed hosts.
+
+
+ALLOWED_HOST = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>[0-9]{1,5}))?"
+)
+LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+# What some programs read as an address of IPv4, such as 127.1 or 0x7f000001.
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+def allowed_host(text: str) -> str:
+    """The host and its port as a project's row has them, such as ``api.openai.com:443``.
+
+    The port is 443 unless the text has one. A name is in lower case and ASCII. An address of IPv6 is in
+    brackets. Raises IsolationRefused for anything else.
+    """
+    found = ALLOWED_HOST.fullmatch(text.strip())
+    port = int(found["port"] or HTTPS_PORT) if found else 0
+    host = _host(found["address"] or found["name"], is_address=bool(found["address"])) if found else ""
+    if not host or not 0 < port < 2**16:
+        raise IsolationRefused("isolation.invalid_host", host=text[:300])
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def allowed_hosts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each host of these texts once, without empty ones. Raises IsolationRefused."""
+    return tuple(dict.fromkeys(allowed_host(text) for text in texts if text.strip()))
+
+
+def host_and_port(allowed: str) -> tuple[str, int]:
+    """The host, without brackets, and the port of what ``allowed_host`` has returned."""
+    host, _colon, port = allowed.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _host(text: str, *, is_address: bool) -> str:
+    """The name or address as it is stored; empty if no connection can be made to it."""
+    with suppress(ValueError):
+        address = ipaddress.ip_address(text)
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        address = mapped or address
+        # An address of a link needs its device, which the run does not have.
+        is_local = isinstance(address, ipaddress.IPv6Address) and address.is_link_local
+        is_one = not (address.is_unspecified or address.is_multicast or is_local)
+        return str(address) if is_one and str(address) != "255.255.255.255" else ""
+    if is_address:
+        return ""
+    try:
+        name = text.lower().removesuffix(".")
+        plain = name.encode("idna").decode()
+        # Clients write some names otherwise than Python does, such as one with ß.
+        is_same = plain == name or plain.encode().decode("idna") == name
+    except UnicodeError:
+        return ""
+    labels = plain.split(".")
+    is_name = is_same and len(plain) <= 253 and all(map(LABEL.fullmatch, labels))
+    return plain if is_name and not NUMBER.fullmatch(labels[-1]) else ""
 
 
 def missing(isolation: Isolation, found: Mapping[str, Any]) -> UserMessage | None:

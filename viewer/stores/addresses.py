@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,23 @@ class ServerAddress:
     name: str
     conninfo: str = field(repr=False)
     environment: Mapping[str, str] = field(repr=False)
+
+    @property
+    def hosts(self) -> list[tuple[str, str]]:
+        """The hosts and ports to which libpq connects, which tries several in order.
+
+        A host is empty, or a folder, for a Unix socket. One that only a service file names is not found.
+        """
+        from psycopg.conninfo import conninfo_to_dict
+
+        given = conninfo_to_dict(self.conninfo)
+        names, addresses, ports = (
+            str(given.get(name) or self.environment.get(f"PG{name.upper()}") or "").split(",")
+            for name in ("host", "hostaddr", "port")
+        )
+        hosts = [address or name for name, address in zip_longest(names, addresses, fillvalue="")]
+        ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+        return [(host, port or "5432") for host, port in zip(hosts, ports, strict=True)]
 
 
 def path_of_database(name: str) -> str:

@@ -11,7 +11,7 @@ from viewer.launching.labels import asker_label
 from viewer.models import Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
-from viewer.presentation.isolation import in_force
+from viewer.presentation.isolation import asked_for, in_force
 from viewer.presentation.jobs import status
 from viewer.presentation.jobs.pages import (
     branch_url,
@@ -48,6 +48,7 @@ register.filter("job_lateness", status.lateness)
 register.filter("job_next", next_step)
 register.filter("job_retry_url", retry_url)
 register.filter("job_limits", limits_shown)
+register.filter("asked_isolation", lambda project: list(asked_for(project)))
 register.filter("job_isolation", lambda job: list(in_force(job.isolation)))
 register.filter("job_stopped", limit_label)
 register.filter("job_published", published)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.messages.translation import translate
 from viewer.presentation.isolation import LAUNCHER_LABELS, LIMIT_LABELS, NETWORK_LABELS
 from viewer.records.annotations import has_changed
-from viewer.records.isolation import LIMITS, Isolation, IsolationRefused, checked
+from viewer.records.isolation import LIMITS, Isolation, IsolationRefused, allowed_hosts, checked
 from viewer.validation import whole_number
 from viewer.web.fields import parsed
 
@@ -31,10 +31,33 @@ class FoldersField(forms.CharField):
     """Paths, one a line."""
 
     def __init__(self, label: Any) -> None:
-        super().__init__(required=False, label=label, max_length=20_000, widget=forms.Textarea)
+        hint = _("Absolute paths, one per line, such as a folder of models. Only in a sandbox.")
+        super().__init__(
+            required=False, label=label, help_text=hint, max_length=20_000, widget=forms.Textarea
+        )
 
     def clean(self, value: Any) -> tuple[str, ...]:
         return tuple(line.strip() for line in super().clean(value).splitlines() if line.strip())
+
+
+class HostsField(forms.CharField):
+    """Hosts, one a line, each with its port if that is not the one of https."""
+
+    def __init__(self) -> None:
+        hint = _("One per line, such as api.openai.com or db.example.org:5432. Only with bubblewrap.")
+        super().__init__(
+            required=False,
+            label=_("Allowed hosts"),
+            help_text=hint,
+            max_length=40_000,
+            widget=forms.Textarea,
+        )
+
+    def clean(self, value: Any) -> tuple[str, ...]:
+        try:
+            return allowed_hosts(super().clean(value).splitlines())
+        except IsolationRefused as refused:
+            raise forms.ValidationError(translate(refused)) from None
 
 
 class IsolationForm(forms.Form):
@@ -42,6 +65,7 @@ class IsolationForm(forms.Form):
 
     launcher = forms.ChoiceField(choices=list(LAUNCHER_LABELS.items()), label=_("Launcher"))
     network = forms.ChoiceField(choices=list(NETWORK_LABELS.items()), label=_("Network"))
+    allow = HostsField()
     memory_mb = LimitField("memory_mb")
     cpu_seconds = LimitField("cpu_seconds")
     processes = LimitField("processes")
@@ -54,7 +78,7 @@ class IsolationForm(forms.Form):
         self.stored = stored
         texts = {
             **stored,
-            **{name: "\n".join(stored.get(name) or []) for name in ("read", "write")},
+            **{name: "\n".join(stored.get(name) or []) for name in ("allow", "read", "write")},
         }
         super().__init__(data, initial=texts)
 

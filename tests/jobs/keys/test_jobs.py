@@ -166,3 +166,21 @@ def test_an_isolated_run_reaches_its_model_by_the_proxy(
         (Path(kept.folder) / "stop").touch()
     assert (job.status, job.isolation["launcher"]) == (Job.Status.SUCCEEDED, launcher)
     assert set(server.keys) == {KEY} and job.kept_keys == kept.kept_keys
+
+
+def test_a_run_with_allowed_hosts_reaches_the_proxy(
+    kept: Project, make_job: MakeJob, server: Upstream
+) -> None:
+    base = {"launcher": "bubblewrap", "network": "hosts"}
+    kept.change_isolation({**base, "allow": ["api.openai.com:443"]})
+    job = finished(make_job("calls_its_model.py"))
+    assert job.status == Job.Status.FAILED and job.error.code == "isolation.key_address_not_allowed"
+    assert job.error.values["host"] == server.url.removeprefix("http://")
+    Job.objects.update(branch="ended")
+    kept.change_isolation({**base, "allow": [server.url.removeprefix("http://")]})
+    called, job = Path(kept.folder) / "called", make_job("calls_its_model.py")
+    with followed(job):
+        wait_until(lambda: called.exists() and called.read_text().count("200") > 1)
+        (Path(kept.folder) / "stop").touch()
+    assert (job.status, job.isolation["network"]) == (Job.Status.SUCCEEDED, "hosts")
+    assert set(server.keys) == {KEY} and job.kept_keys == kept.kept_keys

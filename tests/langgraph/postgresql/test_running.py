@@ -1,9 +1,12 @@
 """Threads in PostgreSQL are forked, answered, resumed, continued and published."""
 
 import json
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from tests.engine_runs.prewarmed import WarmPython
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.file_bytes import bytes_of
 from tests.langgraph.launching.test_running import address
-from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
+from tests.langgraph.postgresql.server import OWNER, PASSWORD, PORT, READER, WRITER, Server
 from tests.terminal import Terminal
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
@@ -217,3 +220,46 @@ def test_the_password_is_in_no_file_and_no_row(made: Made, terminal: Terminal, s
     # The sockets of prewarmed processes hold nothing.
     files = bytes_of(path for path in Path(settings.DATA_DIR).rglob("*") if path.is_file())
     assert PASSWORD.encode() not in files
+
+
+@contextmanager
+def on_localhost(server: Server) -> Iterator[int]:
+    """A port of this machine that leads to the server's socket."""
+    with socket.create_server(("localhost", 0)) as listener:
+
+        def copy(source: socket.socket, target: socket.socket) -> None:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _address = listener.accept()
+                    opened = socket.socket(socket.AF_UNIX)
+                    opened.connect(str(server.folder / f".s.PGSQL.{PORT}"))
+                    for pair in ((client, opened), (opened, client)):
+                        Thread(target=copy, args=pair, daemon=True).start()
+
+        Thread(target=accept, daemon=True).start()
+        yield int(listener.getsockname()[1])
+
+
+def test_a_run_with_allowed_hosts_reaches_its_database(
+    made: Made, terminal: Terminal, settings: Settings, tmp_path: Path
+) -> None:
+    database = made(("fan", "fan"))
+    location, before = database.location(), database.rows()
+    project = Project.objects.get()
+    base = {"launcher": "bubblewrap", "network": "hosts", "write": [str(tmp_path)]}
+    fork = ("fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
+    project.change_isolation({**base, "allow": ["api.openai.com:443"]})
+    assert "without a host" in terminal.refused(*fork, "--wait")["error"]
+    with on_localhost(database.server) as port:
+        connection = f"host=localhost port={port} dbname={database.name} user={WRITER}"
+        settings.POSTGRESQL_LOCATIONS = {"support": connection}
+        assert f"Allow localhost:{port} on" in terminal.refused(*fork, "--branch", "b", "--wait")["error"]
+        project.change_isolation({**base, "allow": [f"localhost:{port}"]})
+        done = terminal.succeeded(*fork, "--branch", "c")
+    assert database.ran() == ["end", "left", "right"] and database.rows() == before
+    assert done["isolation"]["hosts"] == [f"localhost:{port}"]

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.test import override_settings
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.django_db
 LIMITS = {"memory_mb": 4000, "cpu_seconds": 300, "processes": 400, "open_files": 1000, "wall_seconds": 300}
 
 
-@pytest.fixture(params=["process", "landlock", "bubblewrap"])
+@pytest.fixture(params=["process", "landlock", "bubblewrap", "allowed hosts"])
 def project(
     request: pytest.FixtureRequest, engine_python: Path, one_server: TestModel, tmp_path: Path
 ) -> Iterator[Project]:
@@ -35,14 +36,21 @@ def project(
     file = tmp_path / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={one_server.url}\n")
     # Engines look for the file above their packages, which are in the demo project.
-    further = {} if request.param == "process" else {"read": [str(engine_python.parents[2] / ".env")]}
+    further: dict[str, Any] = (
+        {} if request.param == "process" else {"read": [str(engine_python.parents[2] / ".env")]}
+    )
+    launcher = request.param
+    if launcher == "allowed hosts":
+        # The model of the tests is on this machine.
+        port = urlsplit(one_server.url).port
+        launcher, further = "bubblewrap", {**further, "network": "hosts", "allow": [f"127.0.0.1:{port}"]}
     with override_settings(PREWARM=True, DATA_DIR=tmp_path / "data"):
         yield Project(
             pk=1,
             folder=str(PRESS),
             interpreter=str(engine_python),
             environment_file=str(file),
-            isolation={"launcher": request.param, **LIMITS, **further},
+            isolation={"launcher": launcher, **LIMITS, **further},
             confirmed_at=timezone.now(),
         )
 

@@ -22,6 +22,7 @@ from viewer.records.isolation import (
     NETWORKS,
     Isolation,
     IsolationRefused,
+    allowed_hosts,
     checked,
     isolation_of,
 )
@@ -32,7 +33,17 @@ def _add_isolation_arguments(parser: CommandParser) -> None:
     parser.add_argument("location", type=LOCATION, help=_("A location of the project."))
     parser.add_argument("--launcher", type=NAME, choices=LAUNCHERS, help=_("What starts its runs."))
     parser.add_argument(
-        "--network", type=NAME, choices=NETWORKS, help=_("Whether its runs have a network. Needs a sandbox.")
+        "--network",
+        type=NAME,
+        choices=NETWORKS,
+        help=_("What its runs reach: everything, allowed hosts only, or nothing. Needs a sandbox."),
+    )
+    parser.add_argument(
+        "--allow",
+        type=NAME,
+        action="append",
+        metavar="HOST[:PORT]",
+        help=_("A host that its runs may reach, with its port unless that is 443. Can be repeated."),
     )
     limits = {
         "memory_mb": _("The memory of all processes of a run together; 0 is no limit."),
@@ -60,8 +71,12 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
     try:
         stored = {name: value for name, value in project.isolation.items() if name != "trusted"}
         isolation = Isolation() if options["off"] else isolation_of(stored)
-        names = ("launcher", "network", *LIMITS, "read", "write")
+        names = ("launcher", "network", "allow", *LIMITS, "read", "write")
         given = {name: options[name] for name in names if options[name] is not None}
+        if "allow" in given:
+            given["allow"] = allowed_hosts(given["allow"])
+        elif given.get("network", "hosts") != "hosts":
+            given["allow"] = ()
         changed = checked(msgspec.convert({**msgspec.structs.asdict(isolation), **given}, Isolation))
     except IsolationRefused as refused:
         raise CommandError(translate(refused)) from None

@@ -243,6 +243,11 @@ def ensure_proxy() -> int:
         return port
 
 
+def proxy_address() -> tuple[str, int]:
+    """Where the proxy listens, after ``ensure_proxy``."""
+    return LOOPBACK, _last_port()
+
+
 def _last_port() -> int:
     """The port of the last proxy; 0 if it is not known. A full disk may have left the file empty."""
     with suppress(FileNotFoundError, ValueError):

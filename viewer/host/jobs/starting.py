@@ -28,10 +28,10 @@ from viewer.host.jobs.environment import (
 )
 from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
-from viewer.host.jobs.kept_keys import keep_keys
+from viewer.host.jobs.kept_keys import keep_keys, proxy_address
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.sandbox.starting import isolation_for, start_isolated
+from viewer.host.jobs.sandbox.starting import isolation_for, refuse_other_database, start_isolated
 from viewer.host.jobs.savers import copy_from_saver, is_in_saver, sends_store, source_in, store_of_other_host
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
@@ -326,6 +326,7 @@ def start_runner(
     """
     engine = engine or engine_of_project(project)
     isolation = isolation_for(project)
+    refuse_other_database(isolation, location)
     environment = runner_environment(storage.name, project, checkout, is_preflight=is_preflight)
     try:
         environment |= store_variables(location)
@@ -336,12 +337,16 @@ def start_runner(
         raise JobRefused("job.already_running")
     log = storage.open_log()
     try:
-        if not is_preflight:
-            environment |= keep_keys(storage, project, environment)
+        key_proxy = None
+        if not is_preflight and (kept := keep_keys(storage, project, environment)):
+            environment |= kept
+            key_proxy = proxy_address()
         command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
         folder = str(checkout.of(project.folder)) if checkout else project.folder
         if not isolation.is_off:
-            isolated = start_isolated(isolation, project, storage, command, folder, environment, log, lock)
+            isolated = start_isolated(
+                isolation, project, storage, command, folder, environment, log, lock, key_proxy
+            )
             return isolated.process, isolated.in_force
         if checkout:
             return _started(command, folder, environment, log, lock), {}

@@ -208,6 +208,14 @@ def server_variables(location: Location) -> dict[str, Any]:
     return {"conninfo": address.conninfo, "environment": dict(address.environment)}
 
 
+def server_hosts(location: Location) -> list[tuple[str, str]]:
+    """The hosts and ports of the server that has a location's database. Raises NotConfigured."""
+    try:
+        return server_address(name_in(location.path)).hosts
+    except LocationUnreadable as error:
+        raise NotConfigured(error.message) from None
+
+
 def address_at(path: Path) -> LocationAddress:
     """The address of whatever is at a path now."""
     return LocationAddress(path, read_limits(), settings.CHECKPOINT_ROOTS, own=settings.DATA_DIR)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -18,13 +19,15 @@ from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.environment_file import refuse_other_file
 from viewer.host.jobs.files import JobStorage
+from viewer.host.jobs.kept_keys import PROXIES
 from viewer.host.jobs.sandbox import probing
 from viewer.host.jobs.sandbox.paths import OpenPaths, open_paths
 from viewer.host.jobs.sandbox.supervisor import SupervisorRequest
 from viewer.host.jobs.spool import TEMPORARY
+from viewer.host.locations.sources import server_hosts
 from viewer.host_requests import JobRefused
-from viewer.models import Project
-from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
+from viewer.models import Location, Project
+from viewer.records.isolation import Isolation, IsolationRefused, allowed_host, isolation_of, missing
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SECONDS_TO_REPORT = 30
@@ -57,7 +60,40 @@ def isolation_for(project: Project) -> Isolation:
         raise JobRefused(reason)
     if isolation.is_sandboxed:
         refuse_other_file(project)
+    if isolation.network == "hosts":
+        _refuse_other_key_addresses(isolation, project)
     return isolation
+
+
+def _refuse_other_key_addresses(isolation: Isolation, project: Project) -> None:
+    """Raise JobRefused if a key that stays with Forkline goes to an address that runs may not reach.
+
+    The key proxy, which is outside the sandbox, would lead there.
+    """
+    for variable, address in sorted(project.kept_keys.items()):
+        parts = urlsplit(address)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        try:
+            found = allowed_host(f"{host}:{parts.port or (80 if parts.scheme == 'http' else 443)}")
+        except (IsolationRefused, ValueError):
+            found = address
+        if found not in isolation.allow:
+            raise JobRefused("isolation.key_address_not_allowed", variable=variable, host=found)
+
+
+def refuse_other_database(isolation: Isolation, location: Location | None) -> None:
+    """Raise JobRefused if a run with allowed hosts could not connect to the database of its location."""
+    if isolation.network != "hosts" or location is None:
+        return
+    if location.store_kind != Location.StoreKind.POSTGRESQL:
+        return
+    for host, port in server_hosts(location):
+        try:
+            found = allowed_host(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        except IsolationRefused:
+            raise JobRefused("isolation.database_without_host", name=location.path) from None
+        if found not in isolation.allow:
+            raise JobRefused("isolation.database_not_allowed", name=location.path, host=found)
 
 
 def refuse_isolated(project: Project) -> None:
@@ -75,8 +111,12 @@ def start_isolated(
     environment: Mapping[str, str],
     log: int,
     lock: int,
+    key_proxy: tuple[str, int] | None,
 ) -> IsolatedRunner:
-    """Start a run in a new session, and wait until its sandbox is in force. Raises JobRefused, OSError."""
+    """Start a run in a new session, and wait until its sandbox is in force. Raises JobRefused, OSError.
+
+    A run with allowed hosts reaches the ``key_proxy`` as well.
+    """
     own = Path(storage.runner_argument)
     temporary = own / TEMPORARY
     temporary.mkdir(mode=0o700, exist_ok=True)
@@ -88,6 +128,10 @@ def start_isolated(
         variables |= {"HOME": str(temporary / "home"), "TMPDIR": str(temporary)}
         request = cast(Request, storage.read_request())
         paths = open_paths(isolation, project, request, environment, own, command[1])
+    if isolation.network == "hosts":
+        # Each allowed host is reached at its own name, and another proxy is none of them.
+        for name in (*PROXIES, "NO_PROXY", "no_proxy"):
+            variables.pop(name, None)
     reading, report = os.pipe()
     given = os.memfd_create("forkline")
     try:
@@ -97,6 +141,8 @@ def start_isolated(
             environment=variables,
             launcher=isolation.launcher,
             network=isolation.network,
+            allow=list(isolation.allow),
+            hosts=[*isolation.hosts, *([key_proxy] if key_proxy and isolation.allow else [])],
             limits=isolation.limits,
             read=paths.read,
             write=paths.write,

@@ -57,10 +57,11 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 class SupervisorRequest(TypedDict):
     """What the host asks for. Paths are absolute, and without links.
 
-    ``read`` and ``write`` are the folders and files that stay open, and ``closed`` those within them that do
-    not. ``temporary`` is the run's folder for temporary files, below ``folder``, the job's. ``hidden`` is a
-    folder that the run must not be able to open, by which the sandbox is tested. ``seconds_to_end`` is what
-    the run has between SIGTERM and its end.
+    ``allow`` are the allowed hosts as the project has them, if the network is ``hosts``, and ``hosts`` all
+    hosts and ports that the run reaches. ``read`` and ``write`` are the folders and files that stay open, and
+    ``closed`` those within them that do not. ``temporary`` is the run's folder for temporary files, below
+    ``folder``, the job's. ``hidden`` is a folder that the run must not be able to open, by which the sandbox
+    is tested. ``seconds_to_end`` is what the run has between SIGTERM and its end.
     """
 
     command: list[str]
@@ -68,6 +69,8 @@ class SupervisorRequest(TypedDict):
     environment: dict[str, str]
     launcher: str
     network: str
+    allow: list[str]
+    hosts: list[tuple[str, int]]
     limits: dict[str, int]
     read: list[str]
     write: list[str]
@@ -132,6 +135,8 @@ def start(request: SupervisorRequest) -> tuple[int, dict[str, Any]]:
         facts |= scope_facts(facts.get("enforced_by", {}), limits)
     if request["launcher"] == "bubblewrap":
         child, found = start_bubblewrap(request, other_tasks)
+    elif request["network"] == "hosts":
+        raise NotStarted("only bubblewrap can allow single hosts")
     else:
         child, found = start_here(request, other_tasks)
     return child, facts | found
@@ -238,8 +243,11 @@ def enter(request: SupervisorRequest, other_tasks: int | None) -> dict[str, Any]
 
 
 def families(network: str, *, is_own: bool) -> tuple[int, ...]:
-    """The families of sockets that a run may have. With a network of its own, they lead nowhere else."""
-    if is_own:
+    """The families of sockets that a run may have. With a network of its own, they lead nowhere else.
+
+    A Unix socket in an open folder may belong to a program outside, which could have the whole network.
+    """
+    if is_own and network == "none":
         return (kernel.AF_UNIX, kernel.AF_INET, kernel.AF_INET6, kernel.AF_NETLINK)
     return () if network == "none" else (kernel.AF_INET, kernel.AF_INET6, kernel.AF_NETLINK)
 
@@ -259,7 +267,7 @@ def run_command(request: SupervisorRequest) -> NoReturn:
     os.execve(request["command"][0], request["command"], request["environment"])  # noqa: S606
 
 
-# A run with mounts, processes and, if it has none, a network of its own.
+# A run with mounts, processes and, unless it has all of it, a network of its own.
 
 
 def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tuple[int, dict[str, Any]]:
@@ -267,12 +275,22 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
 
     Raises NotStarted, OSError, psutil.Error.
     """
-    is_own = request["network"] == "none"
+    is_own = request["network"] != "all"
+    hosts = [(host, port) for host, port in request["hosts"]]
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    options, given = in_memory(b"\0".join(map(os.fsencode, bubblewrap_options(request))) + b"\0")
+    files: dict[str, tuple[Any, int]] = {}
+    if hosts:
+        # Only here, because it needs asyncio.
+        from viewer.host.jobs.sandbox import allowed_hosts
+
+        files = {path: in_memory(data) for path, data in allowed_hosts.files(hosts).items()}
+    found = bubblewrap_options(request, {path: number for path, (_file, number) in files.items()})
+    options, given = in_memory(b"\0".join(map(os.fsencode, found)) + b"\0")
     program, filtered = in_memory(kernel.system_call_filter(families(request["network"], is_own=is_own)))
     reading, writing = os.pipe()
+    # bubblewrap starts the run once something was written to it.
+    held, release = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -287,20 +305,31 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             os.umask(request["umask"])
             kernel.limit_resources(request["limits"], other_tasks)
-            for descriptor in (given, filtered, writing):
+            for descriptor in (given, filtered, writing, held, *(number for _file, number in files.values())):
                 os.set_inheritable(descriptor, True)
             command = ["bwrap", "--args", str(given), "--seccomp", str(filtered), "--json-status-fd"]
-            command.append(str(writing))
+            command += [str(writing), "--block-fd", str(held)]
             clean = {"PATH": os.environ.get("PATH", os.defpath)}
             os.execvpe("bwrap", [*command, "--", *request["command"]], clean)  # noqa: S606, S607
         except BaseException as error:
             os.write(2, f"{error}\n".encode())
             os._exit(127)
-    options.close()
-    program.close()
-    os.close(writing)
-    # It stays open: bubblewrap writes to it again at its end.
-    return child, bubblewrap_facts(child, reading, is_own=is_own, hidden=request["hidden"])
+    for file in (options, program, *(file for file, _number in files.values())):
+        file.close()
+    for descriptor in (writing, held):
+        os.close(descriptor)
+    end = time.monotonic() + SECONDS_TO_START
+    # The status stays open: bubblewrap writes to it again at its end.
+    document = first_status(child, reading, end)
+    if hosts:
+        reached = allowed_hosts.endpoints(hosts)
+        listeners = allowed_hosts.listen_within(int(document["child-pid"]), list(reached), end)
+        allowed_hosts.forward(dict(zip(listeners, reached.values(), strict=True)), log=2)
+    with suppress(BrokenPipeError):
+        os.write(release, b"1")
+    os.close(release)
+    facts = bubblewrap_facts(child, reading, document, end, is_own=is_own, hidden=request["hidden"])
+    return child, facts | ({"hosts": request["allow"]} if hosts else {})
 
 
 def in_memory(data: bytes) -> tuple[Any, int]:
@@ -312,15 +341,18 @@ def in_memory(data: bytes) -> tuple[Any, int]:
     return file, file.fileno()
 
 
-def bubblewrap_options(request: SupervisorRequest) -> list[str]:
-    """The options of bubblewrap, without the command. The environment is in them, which others could see."""
+def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> list[str]:
+    """The options of bubblewrap, without the command. The environment is in them, which others could see.
+
+    ``files`` are those that the run gets instead of the system's, by their paths, as open descriptors.
+    """
     options = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     options += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
     options += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
-    if request["network"] == "none":
+    if request["network"] != "all":
         options.append("--unshare-net")
     # Targets, and where they lead. The deeper target decides, and of the same one what is written.
-    binds = [(path, "--ro-bind-try", path) for path in request["read"]]
+    binds = [(path, "--ro-bind-try", path) for path in request["read"] if path not in files]
     binds += [(path, "--bind-try", path) for path in request["write"]]
     binds += [(folder, "--bind", request["temporary"]) for folder in ("/tmp", "/var/tmp")]  # noqa: S108
     for path in request["closed"]:
@@ -333,6 +365,8 @@ def bubblewrap_options(request: SupervisorRequest) -> list[str]:
     binds = [one for one in binds if not (is_linked(one[0]) and roots & set(map(str, Path(one[0]).parents)))]
     for target, kind, source in sorted(binds, key=lambda one: (len(Path(one[0]).parts), "ro" not in one[1])):
         options += [kind, source, target] if source else [kind, target]
+    for path, descriptor in files.items():
+        options += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     # Once everything within them is mounted.
     for target in ("/", *(target for target, kind, _source in binds if kind == "--tmpfs")):
         options += ["--remount-ro", target]
@@ -347,10 +381,13 @@ def is_linked(path: str) -> bool:
     return os.path.realpath(path) != path
 
 
-def bubblewrap_facts(child: int, reading: int, *, is_own: bool, hidden: str) -> dict[str, Any]:
-    """What bubblewrap has put up, once the run is started. Raises NotStarted, OSError, psutil.Error."""
-    end = time.monotonic() + SECONDS_TO_START
-    document = first_status(child, reading, end)
+def bubblewrap_facts(
+    child: int, reading: int, document: Mapping[str, Any], end: float, *, is_own: bool, hidden: str
+) -> dict[str, Any]:
+    """What bubblewrap has put up, once the run is started. Raises NotStarted, OSError, psutil.Error.
+
+    ``document`` is its first status.
+    """
     namespaces = ["pid", "mnt", "user", "ipc", *(["net"] if is_own else [])]
     facts = {"sandboxed": True, "namespaces": namespaces}
     while time.monotonic() < end:
