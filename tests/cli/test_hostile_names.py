@@ -111,6 +111,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             [f"{store}\n{FORGED}"],
             [str(store), "--launcher", "landlock", "--read", f"/x\n{FORGED}"],
             [str(store), "--launcher", f"x\n{FORGED}"],
+            [str(store), "--launcher", "bubblewrap", "--network", "hosts", "--allow", f"x\n{FORGED}"],
         ],
         "hosts": [[], ["--drain", f"x\n{FORGED}"], ["--pool", f"x\n{FORGED}", f"y\n{FORGED}"]],
         "roles": [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.terminal import Terminal
 from viewer.models import Host, Job, Location, Project
@@ -64,6 +65,49 @@ def test_the_terminal_changes_one_thing_at_a_time(
     assert project.isolation == {}
 
 
+def test_the_page_saves_allowed_hosts(runner: Client, crew_location: Location, project: Project) -> None:
+    shown, address = (reverse(name, args=[crew_location.uid]) for name in ("project", "project-isolation"))
+    page = runner.get(shown).content.decode()
+    seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', page, re.DOTALL)[0]
+    sent = {"launcher": "bubblewrap", "network": "hosts", "seen": seen}
+    for allow, text in (
+        ("", "Name at least one allowed host"),
+        ("api.openai.com\r\n*.example.org", "“*.example.org” cannot be an allowed host"),
+        ("a b", "“a b” cannot be an allowed host"),
+        ("\r\n".join(f"a{number}" for number in range(101)), "There are more than 100 allowed hosts"),
+    ):
+        refused = runner.post(address, sent | {"allow": allow})
+        assert refused.status_code == 422 and text in refused.content.decode()
+    assert runner.post(address, sent | {"launcher": "landlock", "allow": "a"}).status_code == 422
+    allow = "API.openai.com\r\n\r\ndb.example.org.:5432\r\napi.openai.com:443\r\n"
+    assert runner.post(address, sent | {"allow": allow}).status_code == 302
+    project.refresh_from_db()
+    hosts = ["api.openai.com:443", "db.example.org:5432"]
+    assert project.isolation == {"launcher": "bubblewrap", "network": "hosts", "allow": hosts}
+    assert "\n".join(hosts) in runner.get(shown).content.decode()
+    # What a run will have is shown before its start.
+    project.confirmed_at, project.entry_points = timezone.now(), ["press:make_crew"]
+    project.save()
+    address = reverse("new-run", args=[crew_location.uid], query={"entry_point": "press:make_crew"})
+    page = runner.get(address).content.decode()
+    assert "Allowed hosts: api.openai.com:443, db.example.org:5432" in page
+
+
+def test_the_terminal_allows_hosts(terminal: Terminal, crew_location: Location, project: Project) -> None:
+    path = crew_location.path
+    assert "only for the network" in str(terminal.refused("isolation", path, "--allow", "a"))
+    terminal.document("isolation", path, "--launcher", "bubblewrap", "--network", "hosts", "--allow", "a:1")
+    found = terminal.document("isolation", path, "--allow", "B.example", "--allow", "db:5432")["isolation"]
+    assert found["allow"] == ["b.example:443", "db:5432"]
+    assert "cannot be an allowed host" in str(terminal.refused("isolation", path, "--allow", "a/b"))
+    assert "need the launcher bubblewrap" in str(
+        terminal.refused("isolation", path, "--launcher", "landlock")
+    )
+    assert "allow" not in terminal.document("isolation", path, "--network", "none")["isolation"]
+    project.refresh_from_db()
+    assert project.isolation == {"launcher": "bubblewrap", "network": "none"}
+
+
 def test_a_job_and_a_host_show_what_was_had(
     runner: Client, crew_location: Location, project: Project
 ) -> None:
@@ -79,4 +123,15 @@ def test_a_job_and_a_host_show_what_was_had(
     page = runner.get(job.get_absolute_url()).content.decode()
     for text in ("Landlock (version 7)", "No network.", "Memory (MB): 500 (measured)", "64 (by the kernel)"):
         assert text in page
+    in_force = {
+        "launcher": "bubblewrap",
+        "sandboxed": True,
+        "network": "hosts",
+        "hosts": ["a.example:443", "b:1"],
+    }
+    job = Job.objects.create(kind="fork", location=crew_location, project=project, isolation=in_force)
+    assert (
+        "No network but these hosts: a.example:443, b:1"
+        in runner.get(job.get_absolute_url()).content.decode()
+    )
     assert "Launchers: Process, bubblewrap, Landlock" in runner.get(reverse("hosts")).content.decode()

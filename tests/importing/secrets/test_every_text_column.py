@@ -71,7 +71,7 @@ KEPT = {
     "StoredCopy.fingerprint": DIGEST,
     "StoredCopy.source_digest": DIGEST,
     "Invitation.token_hash": DIGEST,
-    "Job.isolation": "codes of ours, numbers and the system's names",
+    "Job.isolation": "codes of ours, numbers, the system's names and allowed hosts",
     "Job.limits": SETTINGS,
     "Job.queued_in": "identifies the database",
     "Job.request_digest": DIGEST,

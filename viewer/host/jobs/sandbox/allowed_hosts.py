@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
 
-from viewer.host.jobs.sandbox import kernel
+from viewer.host import kernel
 
 # A host and a port. The host is a name or an address, as ``viewer.records.isolation`` has checked it.
 Destination = tuple[str, int]
