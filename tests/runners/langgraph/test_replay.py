@@ -1,12 +1,19 @@
 """A recorded model call is made again with the chat models of a LangGraph project."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from django.test import override_settings
 
-from tests.engine_runs.graphs import Graphs
+from tests.engine_runs.graphs import PROJECT, Graphs
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.replays import MESSAGES, TOOL, as_replay
+from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.spool import read_events
+from viewer.host.jobs.starting import start_runner
+from viewer.models import Project
 
 GRAPH = "replaying:make_graph"
 
@@ -71,3 +78,35 @@ def test_without_a_client_the_refusal_says_what_is_missing(graphs: Graphs, model
     run = graphs.run(as_replay(graphs.request("run", "graphs:fan"), "openai:gpt-4.1"))
     assert run.end["status"] == "failed" and "openai:gpt-4.1" in run.end["error"]
     assert model.requests == []
+
+
+@pytest.mark.django_db
+def test_a_run_with_allowed_hosts_reaches_its_model_and_no_other(
+    graphs: Graphs, model: TestModel, tmp_path: Path
+) -> None:
+    port = urlsplit(model.url).port
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "keys.env"
+    file.write_text(
+        f"OPENAI_API_KEY=offline\nOPENAI_BASE_URL={model.url.replace('127.0.0.1', 'localhost')}\n"
+    )
+    isolation = {"launcher": "bubblewrap", "network": "hosts", "write": [str(graphs.folder)]}
+    statuses = []
+    for allowed in (port, 1):
+        project = Project(
+            pk=1,
+            folder=str(PROJECT),
+            interpreter=str(graphs.python),
+            environment_file=str(file),
+            isolation={**isolation, "allow": [f"localhost:{allowed}"]},
+        )
+        storage = LocalJobStorage(tmp_path / "data" / f"job-{allowed}")
+        storage.create()
+        storage.write_request(as_replay(graphs.request("run", GRAPH), "loopback-1"))
+        with override_settings(DATA_DIR=tmp_path / "data"):
+            child, in_force = start_runner(storage, project, engine="langgraph")
+        child.wait(120)
+        end = read_events(storage.path, 0)[0][-1]["data"]
+        statuses.append((in_force["hosts"], end["status"]))
+    assert statuses == [([f"localhost:{port}"], "succeeded"), (["localhost:1"], "failed")], end
+    assert len(model.requests) == 1
