@@ -126,7 +126,7 @@ def started_job(folder: Path, values: dict[str, str]) -> Iterator[dict[str, str]
     """Start a job with this environment file, whose keys all stay. Yield the variables that its run gets."""
     from django.conf import settings
 
-    from viewer.host.jobs.files import LocalJobStorage
+    from viewer.host.jobs.files import JobStorage
     from viewer.host.jobs.kept_keys import keep_keys, keepable_keys
     from viewer.models import Project
 
@@ -135,7 +135,7 @@ def started_job(folder: Path, values: dict[str, str]) -> Iterator[dict[str, str]
     settings.CHECKPOINT_ROOTS = [folder]
     project = Project(folder=str(folder), interpreter=sys.executable, environment_file=str(file))
     project.kept_keys = {key.variable: key.address for key in keepable_keys(project)}
-    storage = LocalJobStorage(Path(settings.DATA_DIR) / "jobs" / str(uuid.uuid4()))
+    storage = JobStorage(Path(settings.DATA_DIR) / "jobs" / str(uuid.uuid4()))
     storage.create()
     lock = storage.acquire_runner_lock()
     assert lock is not None

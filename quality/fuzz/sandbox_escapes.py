@@ -183,13 +183,13 @@ def _ended(project: Any, child: str, chance: random.Random) -> dict[str, Any]:
     """Run a tiny program in the project's sandbox. Return how it ended. Raises JobRefused."""
     from django.conf import settings
 
-    from viewer.host.jobs.files import LocalJobStorage
+    from viewer.host.jobs.files import JobStorage
     from viewer.host.jobs.spool import read_events
     from viewer.host.jobs.starting import start_runner
 
     settings.JOB_RUNNERS = {"crewai": RUNNERS / child, "langgraph": RUNNERS / child}
     name = str(UUID(int=chance.getrandbits(128)))
-    storage = LocalJobStorage(Path(settings.DATA_DIR) / "jobs" / name)
+    storage = JobStorage(Path(settings.DATA_DIR) / "jobs" / name)
     storage.create()
     storage.write_request({"job": name, "kind": "run"})
     runner, _in_force = start_runner(storage, project)

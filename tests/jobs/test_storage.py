@@ -1,12 +1,12 @@
-"""The files of jobs, as their storage interface reads and writes them."""
+"""The files of jobs, as the server reads and writes them."""
 
 from pathlib import Path
 
-from viewer.host.jobs.files import JobStorage, LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 
 
 def test_an_answer_is_written_and_deleted(tmp_path: Path) -> None:
-    storage: JobStorage = LocalJobStorage(tmp_path / "jobs" / "one")
+    storage = JobStorage(tmp_path / "jobs" / "one")
     storage.create()
     assert not storage.has_answer(1)
     storage.write_answer(1, "yes")
@@ -16,14 +16,14 @@ def test_an_answer_is_written_and_deleted(tmp_path: Path) -> None:
 
 
 def test_the_runner_lock_is_held_by_one_runner(tmp_path: Path) -> None:
-    storage = LocalJobStorage(tmp_path / "jobs" / "one")
+    storage = JobStorage(tmp_path / "jobs" / "one")
     storage.create()
     assert storage.acquire_runner_lock() is not None
     assert storage.has_runner() and storage.acquire_runner_lock() is None
 
 
 def test_clean_up_leaves_only_the_redacted_log(tmp_path: Path) -> None:
-    storage = LocalJobStorage(tmp_path / "jobs" / "one")
+    storage = JobStorage(tmp_path / "jobs" / "one")
     storage.create()
     storage.write_request({"kind": "run"})
     storage.write_stored_copy(b"{}")

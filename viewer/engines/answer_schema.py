@@ -347,10 +347,6 @@ def _is_object(found: Schema) -> bool:
     return isinstance(properties, dict) and bool(properties) and found.get("type", "object") == "object"
 
 
-def _has_parts(found: Schema) -> bool:
-    return _is_object(found) and "default" not in found
-
-
 def _resolved(schema: Any, whole: Schema) -> tuple[Schema, bool]:
     """A schema with what it refers to, and whether the value may also be null, which it then leaves out."""
     found, is_nullable = _mapping(schema), False

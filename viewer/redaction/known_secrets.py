@@ -279,12 +279,7 @@ def credential_spans(data: bytes) -> Iterator[TextSpan]:
         yield from _schemes(data)
     if b"asic " in data or b"ASIC " in data:
         yield from (found.span(1) for found in _BASIC.finditer(data) if _is_base64(found[1]))
-    for pattern, keyword in (
-        (_CALLED, b"auth"),
-        (_CALLED, b".login("),
-        (_OPENSSL, b" pass:"),
-        (_SET, b"secret set "),
-    ):
+    for pattern, keyword in _IN_COMMANDS:
         if keyword in data:
             yield from _unless_placeholder(pattern.finditer(data))
     if b"-u" in data or b"-a" in data:

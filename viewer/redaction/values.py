@@ -83,9 +83,9 @@ def redact(value: Any, known: KnownSecrets = NONE_KNOWN) -> Any:
     return _redacted(value, _TextRedactor(repeated, known), 0)
 
 
-def is_clean(text: str, known: KnownSecrets = NONE_KNOWN) -> bool:
+def is_clean(text: str) -> bool:
     """Return whether redaction leaves this text unchanged."""
-    return bool(redact(text, known) == text)
+    return bool(redact(text) == text)
 
 
 class _TextRedactor:

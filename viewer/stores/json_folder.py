@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush, nlargest
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
@@ -131,9 +130,7 @@ class JsonFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close_folders()
 
     def entries(self, cursor: FolderCursor | None = None) -> Iterator[Entry | ReadProblem]:

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 import psycopg
@@ -202,9 +201,7 @@ class PostgresqlDatabase:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def retried(self, read: Callable[[], _Result]) -> _Result:

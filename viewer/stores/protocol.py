@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from struct import iter_unpack
-from types import TracebackType
 from typing import Literal, Protocol, Self, TypeVar
 
 import zstandard
@@ -322,9 +321,7 @@ class Store(Protocol):
     def __enter__(self) -> Self:
         """Open the store. Raises LocationUnreadable."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the store."""
 
     def entries(self) -> Iterator[Entry | ReadProblem]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.spool import EVENTS, LOG, RESERVED, STOP, Spool
 
 SECRET = '{"seq": 1, "at": 1, "kind": "text", "data": {"text": "of another job"}}\n'
@@ -19,13 +19,13 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> LocalJobStorage:
-    found = LocalJobStorage(tmp_path / "8a1b9c5e-0f1d-4c52-9a6b-2d7f3e4c5b6a")
+def storage(tmp_path: Path) -> JobStorage:
+    found = JobStorage(tmp_path / "8a1b9c5e-0f1d-4c52-9a6b-2d7f3e4c5b6a")
     found.create()
     return found
 
 
-def test_nothing_is_read_or_written_through_links(storage: LocalJobStorage, victim: Path) -> None:
+def test_nothing_is_read_or_written_through_links(storage: JobStorage, victim: Path) -> None:
     for name in (EVENTS, LOG, RESERVED, "stop.new", "log.clean", "request.json"):
         (storage.path / name).symlink_to(victim)
     assert storage.read_events(0) == ([], 0)
@@ -40,7 +40,7 @@ def test_nothing_is_read_or_written_through_links(storage: LocalJobStorage, vict
     assert not (storage.path / LOG).exists()
 
 
-def test_a_pipe_in_place_of_a_file_makes_nobody_wait(storage: LocalJobStorage) -> None:
+def test_a_pipe_in_place_of_a_file_makes_nobody_wait(storage: JobStorage) -> None:
     for name in (EVENTS, LOG, RESERVED, "request.json"):
         os.mkfifo(storage.path / name)
     assert storage.read_events(0) == ([], 0)
@@ -51,7 +51,7 @@ def test_a_pipe_in_place_of_a_file_makes_nobody_wait(storage: LocalJobStorage) -
     storage.clean_up(str)
 
 
-def test_files_of_a_run_are_read_as_ever(storage: LocalJobStorage) -> None:
+def test_files_of_a_run_are_read_as_ever(storage: JobStorage) -> None:
     Spool(storage.path).write("text", text="its own")
     os.write(storage.open_log(), b"printed\nsk-secret\n")
     assert [one["data"] for one in storage.read_events(0)[0]] == [{"text": "its own"}]

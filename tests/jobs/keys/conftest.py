@@ -17,7 +17,7 @@ from pytest_django import Settings
 from tests.jobs.keys.upstream import Upstream, upstream
 from tests.waiting import wait_until
 from viewer.data_folder.locks import FileLock
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.kept_keys import folder, keep_keys
 from viewer.models import Project
 
@@ -28,7 +28,7 @@ KEY, OTHER_KEY = "sk-proj-Abc/123+real_key-0123456789", "sk-ant-other_real_key-9
 class KeyJob:
     """A started job: its variables, its lock, and the real upstream."""
 
-    storage: LocalJobStorage
+    storage: JobStorage
     variables: dict[str, str]
     lock: int
 
@@ -96,7 +96,7 @@ def start(
         project = Project(
             folder=str(tmp_path), environment_file=str(file), kept_keys={"OPENAI_API_KEY": address}
         )
-        storage = LocalJobStorage(settings.DATA_DIR / "jobs" / str(uuid.uuid4()))
+        storage = JobStorage(settings.DATA_DIR / "jobs" / str(uuid.uuid4()))
         storage.create()
         lock = storage.acquire_runner_lock()
         assert lock is not None

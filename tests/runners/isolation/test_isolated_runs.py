@@ -17,7 +17,7 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, request_for
 from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.processes import RunnerProcess
 from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import start_runner
@@ -58,7 +58,7 @@ def project(
 def started(folder: Path, project: Project, request: dict[str, Any]) -> tuple[RunnerProcess, dict[str, Any]]:
     folder.mkdir(parents=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    return start_runner(LocalJobStorage(folder), project)
+    return start_runner(JobStorage(folder), project)
 
 
 def test_a_fork_writes_what_it_writes_without_isolation(

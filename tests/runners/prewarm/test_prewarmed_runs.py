@@ -21,7 +21,7 @@ from tests.runners.conftest import Engine
 from tests.waiting import wait_until
 from viewer.engines.plan import Edits
 from viewer.host.jobs import prewarm
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.prewarm import PrewarmedProcess, PrewarmPool
 from viewer.host.jobs.processes import PrewarmedRunner, RunnerProcess
 from viewer.host.jobs.spool import REQUEST, read_events
@@ -70,7 +70,7 @@ def waiting(
 def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerProcess:
     folder.mkdir(parents=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    return start_runner(LocalJobStorage(folder), project)[0]
+    return start_runner(JobStorage(folder), project)[0]
 
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:

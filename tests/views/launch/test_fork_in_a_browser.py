@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, checked, create_location, stored
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
 from viewer.web.login_links import teammate
 
@@ -86,7 +86,7 @@ def test_losses_have_to_be_accepted_before_the_start(fork_page: Page) -> None:
     check = checked(checkpoint, components=[part])
     # While the preflight check runs, the page polls and shows its result.
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-    with LocalJobStorage(made_folder(check)).following():
+    with JobStorage(made_folder(check)).following():
         fork_page.reload()
         expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
         expect(fork_page.locator("#start-button")).to_be_disabled()
@@ -107,7 +107,7 @@ def test_losses_have_to_be_accepted_before_the_start(fork_page: Page) -> None:
 def test_ctrl_enter_during_the_preflight_check_starts_once_it_has_passed(fork_page: Page) -> None:
     check = checked(Checkpoint.objects.get())
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-    with LocalJobStorage(made_folder(check)).following():
+    with JobStorage(made_folder(check)).following():
         fork_page.reload()
         expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
         fork_page.keyboard.press("Control+Enter")
@@ -125,7 +125,7 @@ def test_an_edit_or_a_loss_ends_the_wait_of_ctrl_enter(fork_page: Page) -> None:
     for edits, components in ((True, []), (False, [part])):
         check = checked(Checkpoint.objects.get(), components=components)
         PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-        with LocalJobStorage(made_folder(check)).following():
+        with JobStorage(made_folder(check)).following():
             fork_page.reload()
             expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
             fork_page.keyboard.press("Control+Enter")

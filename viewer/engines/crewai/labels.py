@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewer.engines.crewai.editing import PROMPT
-from viewer.engines.crewai.recorded_events import FAILED
 from viewer.engines.crewai.structs import STATE, WAITING
 from viewer.engines.entry_points import GONE, Component, EventPreset, PreflightLabels, RootKind
 from viewer.engines.protocol import KnownStore
@@ -271,11 +270,6 @@ NUMBERED = {
     "task_started": _("task %(next)s of %(total)s started"),
     "task_failed": _("task %(next)s of %(total)s failed"),
 }
-
-
-def is_failure(trigger: str) -> bool:
-    """Whether a checkpoint with this trigger was written at a failure."""
-    return trigger.endswith(FAILED)
 
 
 def is_end(trigger: str) -> bool:

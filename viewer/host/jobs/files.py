@@ -1,4 +1,4 @@
-"""The files of a job or preflight check, behind one interface."""
+"""The files of jobs and preflight checks, in one folder for each."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -37,9 +37,6 @@ from viewer.host.jobs.spool import (
 from viewer.models import Job, PreflightCheck
 from viewer.models.runs import SCRATCH_STORE
 
-# The files of jobs in local folders, one folder for each job or preflight check.
-
-
 # Held by the process that starts or follows a job.
 FOLLOWER_LOCK = "follower.lock"
 # A log longer than the first size is cut to the second.
@@ -59,39 +56,49 @@ class ScratchStore:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalJobStorage:
-    """A ``JobStorage`` in the folder at ``path``."""
+class JobStorage:
+    """The files of one job or preflight check, in the folder at ``path``; ``spool`` says what each holds.
+
+    Every method that writes raises OSError on failure.
+    """
 
     path: Path
 
     @property
     def name(self) -> str:
+        """The job's id. Every process of the job has it in its environment."""
         return self.path.name
 
     @property
     def runner_argument(self) -> str:
+        """The argument with which a runner finds these files."""
         return str(self.path)
 
     @property
     def runner_lock(self) -> str:
+        """The path of the runner's lock in a list of a process's open files."""
         return str(self.path / LOCK)
 
     def create(self) -> None:
+        """Create the storage, readable by the owner only. Does nothing if it exists."""
         make_private_folder(self.path)
 
     def exists(self) -> bool:
         return self.path.exists()
 
     def delete(self) -> None:
+        """Delete all files. Files that cannot be deleted are left."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def size(self) -> int:
+        """The size of the files in bytes, without the runner's scratch folder."""
         return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
 
     def write_request(self, request: Mapping[str, Any]) -> None:
         write_private_file(self.path / REQUEST, json.dumps(request).encode())
 
     def read_request(self) -> dict[str, Any]:
+        """The request that the runner was given; empty if it cannot be read."""
         try:
             with open(open_regular(self.path / REQUEST), "rb") as file:
                 found = json.load(file)
@@ -100,20 +107,25 @@ class LocalJobStorage:
         return found if isinstance(found, dict) else {}
 
     def write_stored_copy(self, data: bytes) -> None:
+        """Store the copy of a pruned checkpoint from which the run starts."""
         write_private_file(self.path / STORED, data)
 
     @property
     def stored_copy(self) -> str:
+        """The path at which the runner reads that copy."""
         return str(self.path / STORED)
 
     @property
     def checkout(self) -> Path:
+        """The folder of a clean checkout, in which a job that runs a recorded commit has its project."""
         return self.path / CHECKOUT
 
     def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
+        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
         return read_events(self.path, offset)
 
     def reserved_event(self) -> SpoolEvent | None:
+        """The last event, if the disk was too full for it to be appended to the others."""
         return reserved_event(self.path)
 
     def delete_events(self) -> None:
@@ -123,6 +135,7 @@ class LocalJobStorage:
         return (self.path / answer_name(number)).exists()
 
     def write_answer(self, number: int, text: str) -> None:
+        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
         path = self.path / answer_name(number)
         new = path.with_name(f"{path.name}.{uuid4().hex}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -134,6 +147,7 @@ class LocalJobStorage:
         (self.path / answer_name(number)).unlink(missing_ok=True)
 
     def write_stop(self, limit: Mapping[str, Any]) -> None:
+        """Ask the runner to stop before its next step. Idempotent."""
         stop = self.path / STOP
         if not stop.exists():
             new = stop.with_suffix(".new")
@@ -145,12 +159,15 @@ class LocalJobStorage:
         (self.path / STOP).unlink(missing_ok=True)
 
     def was_started(self) -> bool:
+        """Whether a runner was started with these files, whatever the row says."""
         return (self.path / LOG).exists()
 
     def open_log(self) -> int:
+        """A descriptor that appends to the log. The caller closes it."""
         return open_regular(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def read_log_end(self, size: int) -> tuple[bytes, bool]:
+        """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
         try:
             with open(open_regular(self.path / LOG), "rb") as file:
                 length = file.seek(0, os.SEEK_END)
@@ -160,6 +177,7 @@ class LocalJobStorage:
             return b"", True
 
     def shorten_log(self) -> None:
+        """Cut a log that has grown too long. The runner may continue to write."""
         path = self.path / LOG
         try:
             if path.lstat().st_size <= MAX_LOG_BYTES:
@@ -174,6 +192,10 @@ class LocalJobStorage:
             return
 
     def clean_up(self, redact: Callable[[str], str]) -> None:
+        """Redact the log and delete every other file, but for those that the run wrote to its checkout.
+
+        Called when no process of the job runs any more.
+        """
         log = self.path / LOG
         with (
             suppress(FileNotFoundError),
@@ -199,6 +221,7 @@ class LocalJobStorage:
         remove_committed(self.checkout)
 
     def scratch_store(self) -> ScratchStore | None:
+        """The job's scratch store; None if it has none."""
         try:
             status = (self.path / SCRATCH_STORE).stat()
         except FileNotFoundError:
@@ -209,28 +232,34 @@ class LocalJobStorage:
         (self.path / SCRATCH_STORE).unlink(missing_ok=True)
 
     def acquire_runner_lock(self) -> int | None:
+        """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
         return FileLock(self.path / LOCK).acquire()
 
     def has_runner(self) -> bool:
+        """Whether some process holds the runner's lock."""
         return FileLock(self.path / LOCK).is_held()
 
     def following(self) -> AbstractContextManager[bool]:
+        """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
         return FileLock(self.path / FOLLOWER_LOCK).held()
 
     def is_followed(self) -> bool:
         return FileLock(self.path / FOLLOWER_LOCK).is_held()
 
 
-def has_locked_folder(data_folder: Path) -> bool:
+def has_any_runner(data_folder: Path) -> bool:
     """Whether the runner of any job in this data folder is alive. Needs no database."""
-    return any(LocalJobStorage(path).has_runner() for path in (data_folder / "jobs").glob("*"))
+    return any(JobStorage(path).has_runner() for path in (data_folder / "jobs").glob("*"))
 
 
-def storages(kind: Literal["jobs", "preflight"]) -> Iterator[LocalJobStorage]:
-    """The files of every job or preflight check on disk. Folders whose name is not a UUID are not ours."""
+def storages(kind: Literal["jobs", "preflight"]) -> Iterator[JobStorage]:
+    """The files of every job or preflight check on disk, also of those whose rows are gone.
+
+    Folders whose name is not a UUID are not ours.
+    """
     for path in (Path(settings.DATA_DIR) / kind).glob("*"):
         if UUID_NAME.fullmatch(path.name):
-            yield LocalJobStorage(path)
+            yield JobStorage(path)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -254,123 +283,6 @@ def text_chunks(file: IO[str]) -> Iterator[str]:
         yield "".join(lines)
 
 
-# The files of a job or preflight check, behind one interface.
-#
-# ``viewer/host/jobs/spool.py`` says what each file holds. Only the implementation knows where they are.
-
-
-class JobStorage(Protocol):
-    """What the server reads and writes of one job. Every method that writes raises OSError on failure."""
-
-    @property
-    def name(self) -> str:
-        """The job's id. Every process of the job has it in its environment."""
-
-    @property
-    def runner_argument(self) -> str:
-        """The argument with which a runner finds these files."""
-
-    @property
-    def runner_lock(self) -> str:
-        """The path of the runner's lock in a list of a process's open files."""
-
-    def create(self) -> None:
-        """Create the storage, readable by the owner only. Does nothing if it exists."""
-
-    def exists(self) -> bool: ...
-
-    def delete(self) -> None:
-        """Delete all files. Files that cannot be deleted are left."""
-
-    def size(self) -> int:
-        """The size of the files in bytes, without the runner's scratch folder."""
-
-    def write_request(self, request: Mapping[str, Any]) -> None: ...
-
-    def read_request(self) -> dict[str, Any]:
-        """The request that the runner was given; empty if it cannot be read."""
-
-    def write_stored_copy(self, data: bytes) -> None:
-        """Store the copy of a pruned checkpoint from which the run starts."""
-
-    @property
-    def stored_copy(self) -> str:
-        """The path at which the runner reads that copy."""
-
-    @property
-    def checkout(self) -> Path:
-        """The folder of a clean checkout, in which a job that runs a recorded commit has its project."""
-
-    def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
-        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
-
-    def reserved_event(self) -> SpoolEvent | None:
-        """The last event, if the disk was too full for it to be appended to the others."""
-
-    def delete_events(self) -> None: ...
-
-    def has_answer(self, number: int) -> bool: ...
-
-    def write_answer(self, number: int, text: str) -> None:
-        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
-
-    def delete_answer(self, number: int) -> None: ...
-
-    def write_stop(self, limit: Mapping[str, Any]) -> None:
-        """Ask the runner to stop before its next step. Idempotent."""
-
-    def delete_stop(self) -> None: ...
-
-    def was_started(self) -> bool:
-        """Whether a runner was started with these files, whatever the row says."""
-
-    def open_log(self) -> int:
-        """A descriptor that appends to the log. The caller closes it."""
-
-    def read_log_end(self, size: int) -> tuple[bytes, bool]:
-        """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
-
-    def shorten_log(self) -> None:
-        """Cut a log that has grown too long. The runner may continue to write."""
-
-    def clean_up(self, redact: Callable[[str], str]) -> None:
-        """Redact the log and delete every other file, but for those that the run wrote to its checkout.
-
-        Called when no process of the job runs any more.
-        """
-
-    def scratch_store(self) -> ScratchStore | None:
-        """The job's scratch store; None if it has none."""
-
-    def delete_scratch_store(self) -> None: ...
-
-    def acquire_runner_lock(self) -> int | None:
-        """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
-
-    def has_runner(self) -> bool:
-        """Whether some process holds the runner's lock."""
-
-    def following(self) -> AbstractContextManager[bool]:
-        """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
-
-    def is_followed(self) -> bool: ...
-
-
 def storage_of(owner: Job | PreflightCheck) -> JobStorage:
     """The files of this job or preflight check."""
-    return LocalJobStorage(owner.folder)
-
-
-def job_storages() -> Iterator[JobStorage]:
-    """The files of every job, also of jobs whose rows are gone."""
-    return storages("jobs")
-
-
-def preflight_storages() -> Iterator[JobStorage]:
-    """The files of every preflight check, also of checks whose rows are gone."""
-    return storages("preflight")
-
-
-def has_any_runner(data_folder: Path) -> bool:
-    """Whether the runner of any job in this data folder is alive. Needs no database."""
-    return has_locked_folder(data_folder)
+    return JobStorage(owner.folder)

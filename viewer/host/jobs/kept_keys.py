@@ -157,15 +157,6 @@ def digest_of(placeholder: str) -> str:
     return hashlib.sha256(placeholder.encode()).hexdigest()
 
 
-def addresses_kept_for(storage: JobStorage) -> dict[str, str]:
-    """By variable, the address to which each key of a started job may go."""
-    try:
-        routes = json.loads(record_file(storage.name).read_bytes())["routes"].values()
-    except (OSError, ValueError, KeyError):
-        return {}
-    return {variable: route["address"] for route in routes for variable in route["keys"]}
-
-
 # The proxy's process. Its port, its lock and the records of jobs are in one folder.
 
 

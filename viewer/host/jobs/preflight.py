@@ -28,7 +28,7 @@ from viewer.host.jobs.checkout import check_out
 from viewer.host.jobs.code import files_below, source_folders
 from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
-from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
+from viewer.host.jobs.files import JobStorage, storage_of, storages
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
 from viewer.host.jobs.savers import copy_from_saver, sends_store, source_in, store_of_other_host
 from viewer.host.jobs.spool import SpoolEvent
@@ -320,7 +320,7 @@ def delete_stale_checks() -> None:
             processes.end_all(storage_of(check), patience=1)
             check.delete()
     known = {str(pk) for pk in PreflightCheck.objects.values_list("pk", flat=True)}
-    for storage in preflight_storages():
+    for storage in storages("preflight"):
         if storage.name not in known and not storage.is_followed():
             storage.delete()
 

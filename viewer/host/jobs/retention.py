@@ -18,7 +18,7 @@ from viewer import postgresql
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.locks import lock_named
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.host.jobs.files import job_storages, storage_of
+from viewer.host.jobs.files import storage_of, storages
 from viewer.host_requests import DraftFile, StoredKind
 from viewer.models import BucketObject, Checkpoint, Job, JobEvent, RecordedCode, StoredCopy
 from viewer.records import bucket
@@ -31,7 +31,7 @@ from viewer.records.drafts import drafts_of
 def draft_files() -> list[DraftFile]:
     """Return the scratch stores of all jobs, the newest first."""
     found = []
-    for storage in job_storages():
+    for storage in storages("jobs"):
         if (file := storage.scratch_store()) is not None:
             found.append(DraftFile(storage.name, datetime.fromtimestamp(file.written_at, UTC), file.size))
     return sorted(found, key=lambda one: one.written_at, reverse=True)
@@ -42,7 +42,7 @@ def delete_drafts() -> int:
     stored, now = draft_files(), timezone.now()
     drafts = zip(stored, drafts_of(stored), strict=True)
     unneeded = {one.job for one, draft in drafts if draft.removed_at is not None and draft.removed_at <= now}
-    for storage in job_storages():
+    for storage in storages("jobs"):
         if storage.name in unneeded:
             storage.delete_scratch_store()
     return len(unneeded)

@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Iterator
 
+import msgspec
+
 from viewer.engines import store_format_in
 from viewer.host.reading.snapshots import peak_memory, problem_with, read_packed, revealed_value
 from viewer.host.reading.wire import (
@@ -328,13 +330,4 @@ def _parts_of(reply: Reply) -> Iterator[Reply]:
     longest = max(len(getattr(reply, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):
         yield Reply(**{name: getattr(reply, name)[at : at + LIST_CHUNK] for name in names})
-    yield Reply(
-        engine=reply.engine,
-        kind=reply.kind,
-        mark=reply.mark,
-        run_parts=reply.run_parts,
-        cursor=reply.cursor,
-        is_appended=reply.is_appended,
-        revealed=reply.revealed,
-        is_last=True,
-    )
+    yield msgspec.structs.replace(reply, is_last=True, **{name: [] for name in names})

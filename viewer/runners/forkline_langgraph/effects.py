@@ -200,82 +200,64 @@ def _shown(value: Any, depth: int = 0) -> str:
     return "(" + ", ".join(shown) + ")"
 
 
+# The modules of LangChain's messages, and their classes without those of streamed parts.
+MESSAGES = {
+    "ai": "AIMessage",
+    "base": "BaseMessage",
+    "chat": "ChatMessage",
+    "function": "FunctionMessage",
+    "human": "HumanMessage",
+    "modifier": "RemoveMessage",
+    "system": "SystemMessage",
+    "tool": "ToolMessage",
+}
 # Where LangChain's loader finds the messages and documents that older versions named by their former module
 # (langchain_core/load/mapping.py).
 LANGCHAIN_PATHS = {
     **{
         ("langchain", "schema", "messages", name): ["langchain_core", "messages", module, name]
-        for module, names in {
-            "ai": ("AIMessage", "AIMessageChunk"),
-            "base": ("BaseMessage", "BaseMessageChunk"),
-            "chat": ("ChatMessage",),
-            "function": ("FunctionMessage",),
-            "human": ("HumanMessage",),
-            "modifier": ("RemoveMessage",),
-            "system": ("SystemMessage",),
-            "tool": ("ToolMessage",),
-        }.items()
-        for name in names
+        for module, message in MESSAGES.items()
+        for name in (message, *([f"{message}Chunk"] if module in ("ai", "base") else []))
     },
     ("langchain", "schema", "document", "Document"): ["langchain_core", "documents", "base", "Document"],
 }
-
-
 # The packages of the engine. Most of their classes do more than hold data: one opens its file at once.
 ENGINE_PACKAGES = {"langgraph", "langchain_core"}
 # Classes that only hold what they are given, whatever that is. Each was read, with its validators and
 # defaults, in every supported version. tests/runners/langgraph/test_data_classes.py makes each of them under
 # an audit hook, and checks that no other class of both packages is accepted.
 DATA_CLASSES = {
-    *(("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
-    *(("builtins", name) for name in ("set", "frozenset")),
-    *(("ipaddress", f"IPv{number}{name}") for number in "46" for name in ("Address", "Interface", "Network")),
-    *((module, name) for module in ("pathlib", "pathlib._local") for name in ("Path", "PosixPath")),
-    *(("uuid", "UUID"), ("decimal", "Decimal"), ("collections", "deque"), ("re", "compile")),
-    *(
-        (f"langchain_core.messages.{module}", name)
-        for module, names in {
-            "base": ("BaseMessage", "BaseMessageChunk"),
-            "human": ("HumanMessage", "HumanMessageChunk"),
-            "ai": ("AIMessage", "AIMessageChunk"),
-            "system": ("SystemMessage", "SystemMessageChunk"),
-            "chat": ("ChatMessage", "ChatMessageChunk"),
-            "tool": ("ToolMessage", "ToolMessageChunk"),
-            "function": ("FunctionMessage", "FunctionMessageChunk"),
-            "modifier": ("RemoveMessage",),
-        }.items()
-        for name in names
-    ),
-    # Not Blob, its neighbour, which reads its path when it is used.
-    ("langchain_core.documents.base", "Document"),
-    *(
-        ("langchain_core.prompt_values", name)
-        for name in ("StringPromptValue", "ChatPromptValue", "ChatPromptValueConcrete", "ImagePromptValue")
-    ),
-    *(("langchain_core.outputs.generation", name) for name in ("Generation", "GenerationChunk")),
-    *(("langchain_core.outputs.chat_generation", name) for name in ("ChatGeneration", "ChatGenerationChunk")),
-    ("langchain_core.outputs.chat_result", "ChatResult"),
-    ("langchain_core.outputs.llm_result", "LLMResult"),
-    ("langchain_core.outputs.run_info", "RunInfo"),
-    *(
-        ("langchain_core.agents", name)
-        for name in ("AgentAction", "AgentActionMessageLog", "AgentStep", "AgentFinish")
-    ),
-    *(
-        ("langgraph.types", name)
-        for name in (
-            "Send",
-            "Interrupt",
-            "Command",
-            "Overwrite",
-            "TimeoutPolicy",
-            "StateSnapshot",
-            "StateUpdate",
-            "PregelTask",
-            "CacheKey",
-        )
-    ),
-    *(("langgraph.store.base", name) for name in ("Item", "SearchItem", "GetOp")),
+    (module, name)
+    for module, names in {
+        "datetime": "datetime date time timedelta timezone",
+        "builtins": "set frozenset",
+        "ipaddress": "IPv4Address IPv4Interface IPv4Network IPv6Address IPv6Interface IPv6Network",
+        "pathlib": "Path PosixPath",
+        "pathlib._local": "Path PosixPath",
+        "uuid": "UUID",
+        "decimal": "Decimal",
+        "collections": "deque",
+        "re": "compile",
+        **{
+            f"langchain_core.messages.{module}": f"{message} {message}Chunk"
+            for module, message in MESSAGES.items()
+        },
+        "langchain_core.messages.modifier": "RemoveMessage",
+        # Not Blob, its neighbour, which reads its path when it is used.
+        "langchain_core.documents.base": "Document",
+        "langchain_core.prompt_values": "StringPromptValue ChatPromptValue ChatPromptValueConcrete"
+        " ImagePromptValue",
+        "langchain_core.outputs.generation": "Generation GenerationChunk",
+        "langchain_core.outputs.chat_generation": "ChatGeneration ChatGenerationChunk",
+        "langchain_core.outputs.chat_result": "ChatResult",
+        "langchain_core.outputs.llm_result": "LLMResult",
+        "langchain_core.outputs.run_info": "RunInfo",
+        "langchain_core.agents": "AgentAction AgentActionMessageLog AgentStep AgentFinish",
+        "langgraph.types": "Send Interrupt Command Overwrite TimeoutPolicy StateSnapshot StateUpdate"
+        " PregelTask CacheKey",
+        "langgraph.store.base": "Item SearchItem GetOp",
+    }.items()
+    for name in names.split()
 }
 DATA_METHODS = {("datetime", "datetime", "fromisoformat")}
 # Reads the file of a time zone, or imports the package that has it; any other text could name another file.

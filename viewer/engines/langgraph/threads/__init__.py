@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from viewer.engines.langgraph.decoding import Decoder
@@ -52,9 +51,7 @@ class Tables(Protocol):
     def __enter__(self) -> Self:
         """Open the database, and check its tables. Raises LocationUnreadable."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the database."""
 
     def abandon(self) -> None:

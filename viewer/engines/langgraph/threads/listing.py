@@ -23,9 +23,9 @@ from viewer.engines.langgraph.threads.rows import (
     Indexer,
     Metadata,
     add_stray_interrupts,
-    exact_seconds_of,
     linked,
     metadata_of,
+    seconds_of,
     status_of,
 )
 from viewer.stores.protocol import IndexedRun, RunIndex
@@ -81,17 +81,28 @@ def index_of(tables: Tables, indexer: Indexer, *, newest_first: bool = False, si
 
 def rows_of(tables: Tables, thread: str) -> list[IndexedRow]:
     """The newest rows of a thread by namespace and id, with their tasks, without bodies."""
-    rows: list[IndexedRow] = []
-    for one in tables.rows.checkpoints(thread):
-        own_id, metadata = one.checkpoint_id, metadata_of(one.metadata)
-        if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH:
-            rows.append(IndexedRow(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
+    rows = _readable(tables.rows, thread)
     attempts = _attempts_of(tables.rows, thread)
     for row in rows:
         row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
     if tables.rows.has_last_only:
         add_stray_interrupts(rows, attempts)
     return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
+
+
+def _readable(stored: Rows, thread: str, keys: Sequence[Key] | None = None) -> list[IndexedRow]:
+    """The newest rows of a thread, or those with these keys, whose ids can be shown."""
+    return [
+        IndexedRow(
+            one.namespace, one.checkpoint_id, one.parent_id, one.size, metadata_of(one.metadata), one.mark
+        )
+        for one in stored.checkpoints(thread, keys)
+        if _is_id(one.checkpoint_id)
+    ]
+
+
+def _is_id(text: str) -> bool:
+    return bool(text) and text.isprintable() and len(text) <= identifiers.MAX_ID_LENGTH
 
 
 def _newest(tables: Tables, indexer: Indexer) -> RunIndex | None:
@@ -124,7 +135,7 @@ def _outlined(tables: Tables, thread: str) -> list[IndexedRow]:
     rows = [
         IndexedRow("", own_id, parent_id or None, 0, unread, "")
         for own_id, parent_id in tables.rows.parents(thread)
-        if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH
+        if _is_id(own_id)
     ]
     rows.sort(key=lambda row: row.checkpoint_id)
     linked(rows)
@@ -190,7 +201,7 @@ def _cursor_of(tables: Tables, indexer: Indexer, rows: Sequence[IndexedRow]) -> 
     by_namespace: dict[str, list[IndexedRow]] = defaultdict(list)
     for row in rows:
         by_namespace[row.namespace].append(row)
-    seconds = {namespace: exact_seconds_of(own) for namespace, own in by_namespace.items()}
+    seconds = {namespace: seconds_of(own) for namespace, own in by_namespace.items()}
     last = max((row.checkpoint_id for row in rows), default="")
     return _encoded(tables, indexer, (row for row in rows if not row.children), last, len(rows), seconds)
 
@@ -278,13 +289,7 @@ def _mark(row: IndexedRow) -> int:
 
 def _rows(stored: Rows, thread: str, keys: Sequence[Key]) -> dict[Key, IndexedRow]:
     """The readable rows with these keys, with their tasks."""
-    found = {
-        (one.namespace, one.checkpoint_id): IndexedRow(
-            one.namespace, one.checkpoint_id, one.parent_id, one.size, metadata_of(one.metadata), one.mark
-        )
-        for one in stored.checkpoints(thread, keys)
-        if one.checkpoint_id.isprintable() and len(one.checkpoint_id) <= identifiers.MAX_ID_LENGTH
-    }
+    found = {(row.namespace, row.checkpoint_id): row for row in _readable(stored, thread, keys)}
     attempts = _attempts_of(stored, thread, keys)
     for key, row in found.items():
         row.attempts = attempts.get(key, [])
@@ -323,7 +328,7 @@ def _seconds(cursor: Cursor, new: Sequence[IndexedRow]) -> dict[str, float]:
     """The duration of each run, with these rows."""
     found = dict(cursor.seconds)
     for row in new:
-        found[row.namespace] = found.get(row.namespace, 0.0) + exact_seconds_of([row])
+        found[row.namespace] = found.get(row.namespace, 0.0) + seconds_of([row])
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -30,9 +30,6 @@ from viewer.stores.protocol import IndexedRun, Snapshot
 
 # The model calls that a thread's messages record, and the duration of its super-steps.
 
-
-if TYPE_CHECKING:
-    pass
 
 ANSWERS = ("AIMessage", "AIMessageChunk")
 # The keys under which providers store the name of the model.
@@ -66,15 +63,10 @@ def call_in_message(fields: Mapping[str, Any]) -> ModelCall | None:
 
 
 def seconds_of(rows: Iterable["IndexedRow"]) -> float:
-    """The seconds that the super-steps of these rows took, to a thousandth. The rows must be linked.
+    """The seconds that the super-steps of these rows took. The rows must be linked.
 
     Waits for the next turn, for an answer, for another attempt or for a fork are not counted.
     """
-    return round(exact_seconds_of(rows), 3)
-
-
-def exact_seconds_of(rows: Iterable["IndexedRow"]) -> float:
-    """The same, not rounded, so that durations can be added."""
     seconds = 0.0
     for row in rows:
         before = row.parent
@@ -254,7 +246,7 @@ class Indexer:
             last_at=identifiers.created_at(head.checkpoint_id),
             first_at=identifiers.created_at(first.checkpoint_id),
             calls=redacted_calls(own.values(), self.known),
-            seconds=seconds_of(rows),
+            seconds=round(seconds_of(rows), 3),
             namespace=namespace,
             name=f"{thread} · {identifiers.title_of(namespace)}" if namespace else "",
             parent_key=identifiers.run_key(thread, self._shown_namespace(outer)) if head.namespace else "",

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import msgspec
@@ -109,10 +108,8 @@ class LangGraphStore:
         self._tables.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tables.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._tables.__exit__()
 
     def abandon(self) -> None:
         """End the session of a server, which may be executing a statement."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 # A load_dotenv call: the file of the module that made it, its arguments and keyword arguments.
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -43,7 +44,7 @@ def _without_files(calls: list[Call]) -> Iterator[None]:
     def no_values(*arguments: Any, **named: Any) -> dict[str, str | None]:
         return {}
 
-    with _replaced(dotenv, "load_dotenv", record_call), _replaced(dotenv, "dotenv_values", no_values):
+    with patch.multiple(dotenv, load_dotenv=record_call, dotenv_values=no_values):
         yield
 
 
@@ -54,15 +55,5 @@ def _without_sign_in() -> Iterator[None]:
     except ImportError:
         yield
         return
-    with _replaced(tokens.TokenManager, "get_token", lambda manager: None):
+    with patch.object(tokens.TokenManager, "get_token", lambda manager: None):
         yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, replacement)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
