@@ -52,46 +52,6 @@ class KnownStore:
         return self.path[0] not in "~$" and path.match(self.path)
 
 
-# The names, root kinds, tabs and runner of an engine.
-
-
-class EngineDescription(Protocol):
-    """Names and labels that do not depend on a checkpoint."""
-
-    @property
-    def name(self) -> str:
-        """The name that a location records."""
-
-    @property
-    def title(self) -> str:
-        """The engine's name on pages."""
-
-    @property
-    def kinds(self) -> Mapping[str, RootKind]:
-        """The kinds of root entities, by name."""
-
-    @property
-    def tabs(self) -> Sequence[Tab]:
-        """The engine's own tabs of the checkpoint page."""
-
-    @property
-    def tab_order(self) -> Sequence[str]:
-        """The names of all tabs in order: the engine's own, ``overview``, ``events`` and ``raw``."""
-
-    @property
-    def runner(self) -> Runner:
-        """The program that runs the engine's jobs."""
-
-    @property
-    def distribution(self) -> str:
-        """The Python distribution whose version is shown for an interpreter."""
-
-    @property
-    def known_stores(self) -> Sequence[KnownStore]:
-        """Where programs keep checkpoints of this engine by default."""
-        return ()
-
-
 # What an engine decodes from a stored copy.
 
 
@@ -140,15 +100,47 @@ class Contents(Protocol):
 
 
 C = TypeVar("C", bound=Contents)
-# For protocols whose functions only take contents.
-C_contra = TypeVar("C_contra", bound=Contents, contravariant=True)
 
 
-# Reading the checkpoints of an engine.
+# What an engine provides. Code outside ``viewer/engines/<name>`` and its runner uses only this interface.
+#
+# Nothing here assumes the shape of one engine: a step may have several units of work, a location may be a
+# connection instead of a path, and a run may be an open-ended conversation.
 
 
-class CheckpointReader(Protocol[C]):
-    """Reads the contents of checkpoints, and why they were written."""
+class Engine(Protocol[C]):
+    """One engine. Its functions read stored copies and source files; none imports or runs anything.
+
+    A function with a body here is what an engine without the feature needs.
+    """
+
+    # Names and labels that do not depend on a checkpoint.
+
+    # The name that a location records.
+    name: str
+
+    # The engine's name on pages.
+    title: str
+
+    # The kinds of root entities, by name.
+    kinds: Mapping[str, RootKind]
+
+    # The engine's own tabs of the checkpoint page.
+    tabs: Sequence[Tab]
+
+    # The names of all tabs in order: the engine's own, ``overview``, ``events`` and ``raw``.
+    tab_order: Sequence[str]
+
+    # The program that runs the engine's jobs.
+    runner: Runner
+
+    # The Python distribution whose version is shown for an interpreter.
+    distribution: str
+
+    # Where programs keep checkpoints of this engine by default.
+    known_stores: Sequence[KnownStore] = ()
+
+    # Reads the contents of checkpoints, and why they were written.
 
     def contents_of(self, body: Mapping[str, Any]) -> C:
         """The contents of a decoded stored copy. Raises nothing, whatever the copy holds."""
@@ -182,9 +174,8 @@ class CheckpointReader(Protocol[C]):
         """The model calls of the checkpoint and its ancestors; empty if they are stored with its copy."""
         return ()
 
-    @property
-    def compares_steps(self) -> bool:
-        """Whether what units wrote is only in the checkpoints of their steps."""
+    # Whether what units wrote is only in the checkpoints of their steps.
+    compares_steps: bool
 
     def comparable(self, contents: C, steps: Sequence[C] = ()) -> Iterator[Part]:
         """The parts that a comparison aligns with those of another checkpoint.
@@ -226,9 +217,8 @@ class CheckpointReader(Protocol[C]):
 
     # Spans
 
-    @property
-    def has_all_spans_in_head(self) -> bool:
-        """Whether the newest checkpoint of a branch records the spans of the whole branch."""
+    # Whether the newest checkpoint of a branch records the spans of the whole branch.
+    has_all_spans_in_head: bool
 
     def spans(self, sources: Sources) -> list[Span]:
         """The spans of a branch. ``sources`` are its checkpoints; its head if ``has_all_spans_in_head``.
@@ -263,21 +253,17 @@ class CheckpointReader(Protocol[C]):
 
     # Triggers
 
-    @property
-    def trigger_labels(self) -> Mapping[str, str]:
-        """English labels of triggers."""
+    # English labels of triggers.
+    trigger_labels: Mapping[str, str]
 
-    @property
-    def failure_suffixes(self) -> Sequence[str]:
-        """The suffixes of the triggers that are failures."""
+    # The suffixes of the triggers that are failures.
+    failure_suffixes: Sequence[str]
 
-    @property
-    def waiting_suffixes(self) -> Sequence[str]:
-        """The suffixes of the triggers after which a person has to answer."""
+    # The suffixes of the triggers after which a person has to answer.
+    waiting_suffixes: Sequence[str]
 
-    @property
-    def unfinished_suffixes(self) -> Sequence[str]:
-        """The suffixes of the triggers of newest checkpoints after which something is left to run."""
+    # The suffixes of the triggers of newest checkpoints after which something is left to run.
+    unfinished_suffixes: Sequence[str]
 
     def is_start(self, trigger: str) -> bool:
         """Whether a checkpoint with this trigger was written when a unit or the run started."""
@@ -289,20 +275,15 @@ class CheckpointReader(Protocol[C]):
         """A label with ``done``, ``next`` and ``total`` for a trigger of a unit; empty for other triggers."""
         return ""
 
+    # Plans a fork, a resume or a new run from a checkpoint and the edits of a person.
 
-# What can be edited before a run, and what the run then does.
-
-
-class RunPlanner(Protocol[C_contra]):
-    """Plans a fork, a resume or a new run from a checkpoint and the edits of a person."""
-
-    def schema(self, contents: C_contra | None, report: Mapping[str, Any]) -> Schema:
+    def schema(self, contents: C | None, report: Mapping[str, Any]) -> Schema:
         """What a run is made of, from the report of a preflight check or else from a checkpoint.
 
         An empty ``report`` means that no preflight check was made (see viewer/host/jobs/preflight.py).
         """
 
-    def editable(self, contents: C_contra) -> Editable:
+    def editable(self, contents: C) -> Editable:
         """What a person may change. Each value has the type that it has in the checkpoint."""
 
     def edited_messages(self, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
@@ -312,74 +293,63 @@ class RunPlanner(Protocol[C_contra]):
         """
         return stored
 
-    def typed_state(self, contents: C_contra, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def typed_state(self, contents: C, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """The edited values of entries of the state, as a runner reads them. Raises EditRefused.
 
         Objects get the classes of those that they replace.
         """
         return state
 
-    @property
-    def source_type(self) -> Any:
-        """The type of what ``read_source`` returns, of plain values."""
-        return type(None)
+    # The type of what ``read_source`` returns, of plain values.
+    source_type: Any = type(None)
 
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point shows about later steps; None if it shows nothing."""
         return None
 
-    def plan(
-        self, contents: C_contra, edits: Edits, source: Any = None, *, is_fork: bool = True
-    ) -> list[Step]:
+    def plan(self, contents: C, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
         """The steps of a fork or resume with these edits; ``source`` is from ``read_source``.
 
         Raises EditRefused.
         """
 
-    def outlook(self, contents: C_contra, source: Any = None) -> Outlook:
+    def outlook(self, contents: C, source: Any = None) -> Outlook:
         """What the plan leaves open."""
 
-    def has_finished(self, contents: C_contra, source: Any) -> bool:
+    def has_finished(self, contents: C, source: Any) -> bool:
         """Whether nothing follows a checkpoint of an open-ended run; ``source`` is from ``read_source``.
 
         False if the source does not show that.
         """
         return False
 
-    def missing_prompt(self, contents: C_contra, edits: Edits) -> UserMessage | None:
+    def missing_prompt(self, contents: C, edits: Edits) -> UserMessage | None:
         """Why the fork needs a prompt from a person before it can run; None if it needs none."""
         return None
 
-    def previous_calls(
-        self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]
-    ) -> list[ModelCall]:
+    def previous_calls(self, contents: C, latest: C | None, steps: Sequence[Step]) -> list[ModelCall]:
         """The model calls of these steps, as recorded in ``latest``.
 
         ``latest`` is the run's furthest checkpoint, if there is one.
         """
         return []
 
-    def values_read(self, contents: C_contra, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
+    def values_read(self, contents: C, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
         """The values that a run reads from the checkpoint and that no edit replaces."""
         return iter(())
 
-    def missing_code(self, contents: C_contra) -> UserMessage | None:
+    def missing_code(self, contents: C) -> UserMessage | None:
         """What a run without the project's code would lack; None if it would lack nothing."""
         return None
 
-    def former_values(self, contents: C_contra, edits: Edits) -> UserMessage | None:
+    def former_values(self, contents: C, edits: Edits) -> UserMessage | None:
         """What would use an edited input's former value without the project's code; None if nothing would."""
         return None
 
-    def kickoff_inputs(self, contents: C_contra, kind: str) -> Mapping[str, Any]:
+    def kickoff_inputs(self, contents: C, kind: str) -> Mapping[str, Any]:
         """What a run was started with, from its first checkpoint."""
 
-
-# Reading the source and configuration of a project.
-
-
-class ProjectReader(Protocol):
-    """Finds entry points by reading source. Nothing of the project is imported."""
+    # Finds entry points by reading source. Nothing of the project is imported.
 
     def environment_file(self, folder: Path) -> Path | None:
         """The environment file that the project's configuration names, or None. The file may not exist."""
@@ -405,9 +375,8 @@ class ProjectReader(Protocol):
     def entry_point_title(self, entry_point: str) -> str:
         """A short name of an entry point."""
 
-    @property
-    def entry_point_labels(self) -> EntryPointLabels:
-        """Texts for a person who chooses entry points."""
+    # Texts for a person who chooses entry points.
+    entry_point_labels: EntryPointLabels
 
     def is_entry_point(self, text: str) -> bool:
         """Whether a text can name an entry point."""
@@ -426,40 +395,26 @@ class ProjectReader(Protocol):
         """The events at which the engine in this interpreter's environment can write a checkpoint."""
         return ()
 
-    @property
-    def snippet_template(self) -> str:
-        """The template of the lines that make a program write checkpoints to a ``path``."""
+    # The template of the lines that make a program write checkpoints to a ``path``.
+    snippet_template: str
 
-    @property
-    def event_groups(self) -> Mapping[str, GroupTraits]:
-        """Traits of the groups of ``checkpoint_events``, by name."""
-        return {}
+    # Traits of the groups of ``checkpoint_events``, by name.
+    event_groups: Mapping[str, GroupTraits] = {}
 
+    # The events, questions and preflight reports of jobs.
 
-# What the runner of an engine reports.
+    # What the runner's events call a unit: ``<subject>_started``, ``_completed`` and ``_failed``. The events'
+    # data hold the unit's id under the subject.
+    unit_subjects: Sequence[str]
 
+    # English labels of the runner's own events, filled with their data.
+    event_labels: Mapping[str, str]
 
-class RunnerReports(Protocol):
-    """The events, questions and preflight reports of jobs."""
+    # The field of an event's data that is shown folded below its row, by the kind of the event.
+    event_details: Mapping[str, str]
 
-    @property
-    def unit_subjects(self) -> Sequence[str]:
-        """What the runner's events call a unit: ``<subject>_started``, ``_completed`` and ``_failed``.
-
-        The events' data hold the unit's id under the subject.
-        """
-
-    @property
-    def event_labels(self) -> Mapping[str, str]:
-        """English labels of the runner's own events, filled with their data."""
-
-    @property
-    def event_details(self) -> Mapping[str, str]:
-        """The field of an event's data that is shown folded below its row, by the kind of the event."""
-
-    @property
-    def asker_labels(self) -> Mapping[str, str]:
-        """English labels, with ``value``, of who asks a person, by the field of the question's context."""
+    # English labels, with ``value``, of who asks a person, by the field of the question's context.
+    asker_labels: Mapping[str, str]
 
     def asked_question(self, prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
         """The question that a run asks, with the answers that it suggests; None if it suggests none."""
@@ -467,9 +422,8 @@ class RunnerReports(Protocol):
 
     # Preflight checks
 
-    @property
-    def preflight_labels(self) -> PreflightLabels:
-        """Labels of what the runner reports."""
+    # Labels of what the runner reports.
+    preflight_labels: PreflightLabels
 
     def components_in(self, report: Mapping[str, Any]) -> list[Component]:
         """The components that a preflight report lists."""
@@ -481,24 +435,6 @@ class RunnerReports(Protocol):
         ``answers`` are by the id of the stored component.
         """
         return []
-
-
-# What an engine provides. Code outside ``viewer/engines/<name>`` and its runner uses only this interface.
-#
-# Nothing here assumes the shape of one engine: a step may have several units of work, a location may be a
-# connection instead of a path, and a run may be an open-ended conversation.
-
-
-__all__ = ["Contents", "Engine", "kind_of"]
-
-
-class Engine(
-    EngineDescription, CheckpointReader[C], RunPlanner[C], ProjectReader, RunnerReports, Protocol[C]
-):
-    """One engine. Its functions read stored copies and source files; none imports or runs anything.
-
-    A function with a body here is what an engine without the feature needs.
-    """
 
 
 def kind_of(engine: Engine[Any], name: str) -> RootKind:
