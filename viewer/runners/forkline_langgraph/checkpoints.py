@@ -288,16 +288,27 @@ def parents_in(metadata: Any) -> dict[str, Any]:
 @contextmanager
 def opened_database(path: object) -> Iterator[PostgresqlSource]:
     """Yield the threads of a database, in one transaction. Raises Refused."""
+    with in_transaction(path, "REPEATABLE READ", TIMEOUT_MILLISECONDS, read_only=True) as connection:
+        yield PostgresqlSource(connection)
+
+
+@contextmanager
+def in_transaction(path: object, level: str, milliseconds: str, *, read_only: bool = False) -> Iterator[Any]:
+    """Yield a connection to a database in a transaction, which is committed unless the block raises.
+
+    ``level`` is its isolation, whatever the default is. Statements have ``milliseconds``. Raises Refused.
+    """
     with (
-        connected(path, read_only=True) as connection,
+        connected(path, read_only=read_only) as connection,
         refusing(path),
         connection.transaction(),
     ):
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        connection.execute("SELECT set_config('statement_timeout', %s, true)", (TIMEOUT_MILLISECONDS,))
+        connection.execute(f"SET TRANSACTION ISOLATION LEVEL {level}")
+        for name in ("lock_timeout", "statement_timeout"):
+            connection.execute("SELECT set_config(%s, %s, true)", (name, milliseconds))
         if not has_tables(connection):
             raise Refused("langgraph.foreign_database", path=path)
-        yield PostgresqlSource(connection)
+        yield connection
 
 
 def has_tables(connection: Any) -> bool:

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -213,10 +213,14 @@ def _called(found: Any, config: dict[str, Any], stack: contextlib.ExitStack) -> 
     if is_graph(found) or hasattr(found, "compile") or not callable(found):
         return found
     required = [one for one in inspect.signature(found).parameters.values() if one.default is one.empty]
-    made = found(config) if required else found()
+    return entered(found(config) if required else found(), stack, is_graph)
+
+
+def entered(made: Any, stack: contextlib.ExitStack, is_done: Callable[[Any], bool]) -> Any:
+    """Return what a factory has made, or what it yields if it is awaited or entered until the stack's end."""
     if inspect.isawaitable(made):
         made = run_in_loop(_result(made))
-    if is_graph(made):
+    if is_done(made):
         return made
     if hasattr(made, "__aenter__"):
         return stack.enter_context(opened_in_loop(made))

@@ -29,7 +29,6 @@ from forkline_langgraph.checkpoints import (
     TASKS,
     Key,
     database_columns,
-    has_tables,
     octet_length,
     opened_file,
     postgresql,
@@ -628,17 +627,9 @@ NOT_PLAIN = """
 @contextmanager
 def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
     """Yield the store of a database in a transaction, which is committed at the end. Raises Refused."""
-    with (
-        checkpoints.connected(path, read_only=read_only) as connection,
-        checkpoints.refusing(path),
-        connection.transaction(),
-    ):
-        # Whatever the default is: what was committed before the lock has to be seen after it.
-        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        for name in ("lock_timeout", "statement_timeout"):
-            connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
-        if not has_tables(connection):
-            raise Refused("langgraph.foreign_database", path=path)
+    # What was committed before the lock has to be seen after it.
+    level, limit = "READ COMMITTED", TIMEOUT_MILLISECONDS
+    with checkpoints.in_transaction(path, level, limit, read_only=read_only) as connection:
         if not read_only:
             # No other process writes between the comparison and the commit.
             tables = ", ".join(postgresql.TABLES)

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -30,7 +30,6 @@ from forkline_langgraph.checkpoints import (
     PostgresqlSource,
     Rows,
     SqliteRows,
-    has_tables,
     refuse_foreign,
     sqlite_rows,
     unpacked,
@@ -94,18 +93,20 @@ def _writes_in(rows: SqliteRows, thread: str) -> list[TaskWrites]:
     return [TaskWrites(*at, tuple(writes)) for at, writes in found.items()]
 
 
-class WriteStore(Protocol):
+class WriteStore:
     """A store within a transaction, to which the engine's saver writes stored values unchanged."""
 
-    @property
-    def rows(self) -> Rows:
-        """The rows of the store's tables."""
+    def __init__(self, saver: Any, rows: Rows) -> None:
+        self._saver, self.rows = saver, rows
 
     def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver. Raises Refused."""
+        self._saver.put(config, checkpoint, metadata, {})
 
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-        """Store what a task wrote with the engine's saver."""
+        """Store what a task wrote with the engine's saver. Old savers do not accept a task's path."""
+        known = inspect.signature(self._saver.put_writes).parameters
+        self._saver.put_writes(config, writes, task, *([path] if "task_path" in known else []))
 
 
 def opened(location: LocationTarget) -> Any:
@@ -125,31 +126,8 @@ class OneTransaction(sqlite3.Connection):
         super().commit()
 
 
-class SqliteWriteStore:
-    """A ``WriteStore`` for a SQLite file."""
-
-    def __init__(self, connection: OneTransaction) -> None:
-        self._saver = SqliteSaver(connection, serde=InertSerializer())
-        self._saver.jsonplus_serde = self._saver.serde
-        # Adds what this version of the engine needs, as any of its runs does.
-        self._saver.setup()
-        self.rows = sqlite_rows(connection)
-
-    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
-        self._saver.put(config, checkpoint, metadata, {})
-
-    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-        put_writes(self._saver, config, writes, task, path)
-
-
-def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-    """Store what a task wrote with a saver of any version. Old savers do not accept a task's path."""
-    known = inspect.signature(saver.put_writes).parameters
-    saver.put_writes(config, writes, task, *([path] if "task_path" in known else []))
-
-
 @contextmanager
-def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
+def _sqlite(path: Path) -> Iterator[WriteStore]:
     if not path.exists():
         raise Refused("langgraph.store_unreadable", path=path, error="no such file")
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -157,7 +135,11 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
     file = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
     try:
         refuse_foreign(file, path)
-        store = SqliteWriteStore(file)
+        saver = SqliteSaver(file, serde=InertSerializer())
+        saver.jsonplus_serde = saver.serde
+        # Adds what this version of the engine needs, as any of its runs does.
+        saver.setup()
+        store = WriteStore(saver, sqlite_rows(file))
         file.execute("BEGIN IMMEDIATE")
         yield store
         file.commit_all()
@@ -169,26 +151,18 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
 
 
 @contextmanager
-def _database(path: object) -> Iterator[PostgresqlWriteStore]:
+def _database(path: object) -> Iterator[WriteStore]:
     """Yield the database within a transaction, which is committed at the end. Raises Refused."""
-    with checkpoints.connected(path) as connection, checkpoints.refusing(path), connection.transaction():
-        # Whatever the default is: what was committed before the lock has to be seen after it.
-        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        for name in ("lock_timeout", "statement_timeout"):
-            connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
-        if not has_tables(connection):
-            raise Refused("langgraph.foreign_database", path=path)
+    # What was committed before the lock has to be seen after it.
+    with checkpoints.in_transaction(path, "READ COMMITTED", TIMEOUT_MILLISECONDS) as connection:
         # No other process continues a thread between the check of its head and the commit.
         connection.execute("LOCK TABLE checkpoints IN SHARE ROW EXCLUSIVE MODE")
-        yield PostgresqlWriteStore(connection)
+        saver = database_saver(connection, InertSerializer())
+        yield DatabaseWriteStore(saver, PostgresqlSource(connection).rows)
 
 
-class PostgresqlWriteStore:
-    """A ``WriteStore`` for a PostgreSQL database."""
-
-    def __init__(self, connection: Any) -> None:
-        self.rows = PostgresqlSource(connection).rows
-        self._saver = database_saver(connection, InertSerializer())
+class DatabaseWriteStore(WriteStore):
+    """A ``WriteStore`` in PostgreSQL, whose saver stores each channel's value in a row."""
 
     def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
@@ -198,9 +172,6 @@ class PostgresqlWriteStore:
         values = {name: _for_saver(value) for name, value in decoded["channel_values"].items()}
         whole = {"pending_sends": [], **decoded, "channel_values": values}
         self._saver.put(config, whole, metadata, dict(decoded["channel_versions"]))
-
-    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-        put_writes(self._saver, config, writes, task, path)
 
 
 def _for_saver(value: Any) -> Any:

@@ -56,7 +56,7 @@ async def _turns(graph: Any, turns: list[dict[str, Any]]) -> None:
 def _plain(value: Any) -> Any:
     """Return the role and text of messages, and other values as they are."""
     if isinstance(value, list) and value and all(isinstance(one, BaseMessage) for one in value):
-        return [[_role(one), _text(one.content)] for one in value]
+        return [[_role(one), text_of(one.content)] for one in value]
     return value
 
 
@@ -65,11 +65,13 @@ def _role(message: BaseMessage) -> str:
     return names.get(message.type) or str(message.type)
 
 
-def _text(content: Any) -> str:
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, without parts such as images."""
     if isinstance(content, str):
         return content
-    parts = [one if isinstance(one, str) else one.get("text") for one in content]
-    return "\n".join(one for one in parts if isinstance(one, str) and one)
+    parts = content if isinstance(content, list) else []
+    texts = [one if isinstance(one, str) else one.get("text") for one in parts]
+    return "\n".join(one for one in texts if isinstance(one, str) and one)
 
 
 def model_methods(record: Record) -> Replacements:
@@ -120,7 +122,7 @@ def _messages(messages: Iterable[BaseMessage]) -> list[Message]:
     return [
         (
             _role(one),
-            _text(one.content),
+            text_of(one.content),
             [(call["name"], call["args"]) for call in getattr(one, "tool_calls", None) or ()],
         )
         for one in messages

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 
 from forkline_langgraph import entry_points
-from forkline_langgraph.recorded import NAME_FIELDS, name_of
+from forkline_langgraph.recorded import NAME_FIELDS, name_of, text_of
 from forkline_langgraph.running import Calls
 from forkline_runner.messages import Refused
 from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
@@ -57,7 +57,7 @@ def _client(
         message = model.invoke(messages_of(request), config={"callbacks": [reporting]})
         calls = getattr(message, "tool_calls", None) or []
         tools = [{"name": one["name"], "arguments": one["args"], "id": one.get("id") or ""} for one in calls]
-        return Answer(_text(message.content), tools)
+        return Answer(text_of(message.content), tools)
 
     return send
 
@@ -90,12 +90,3 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
 def _is_dated(recorded: str, name: str) -> bool:
     """Return whether it is this name, or that with a date, as providers report it: gpt-4.1-2025-04-14."""
     return bool(name) and re.fullmatch(rf"{re.escape(name)}(-[\d-]+)?", recorded) is not None
-
-
-def _text(content: Any) -> str:
-    """Return the text of a message, without parts such as images."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = (part if isinstance(part, str) else part.get("text") for part in parts)
-    return "\n".join(text for text in texts if isinstance(text, str) and text)

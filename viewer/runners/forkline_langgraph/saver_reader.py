@@ -150,17 +150,7 @@ def _made(found: Any, stack: contextlib.ExitStack) -> Any:
     if hasattr(found, "get_tuple") and not inspect.isclass(found):
         return found
     made = found() if callable(found) else found
-    if inspect.isawaitable(made):
-        made = entry_points.run_in_loop(_result(made))
-    if hasattr(made, "get_tuple"):
-        return made
-    if hasattr(made, "__aenter__"):
-        return stack.enter_context(entry_points.opened_in_loop(made))
-    return stack.enter_context(made) if hasattr(made, "__enter__") else made
-
-
-async def _result(made: Any) -> Any:
-    return await made
+    return entry_points.entered(made, stack, lambda one: hasattr(one, "get_tuple"))
 
 
 class _Guard:
