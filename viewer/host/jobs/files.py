@@ -14,26 +14,8 @@ from uuid import uuid4
 from django.conf import settings
 
 from viewer.data_folder.locks import FileLock
+from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import remove_committed
-from viewer.host.jobs.spool import (
-    ANSWER,
-    CHECKOUT,
-    EVENTS,
-    GUARD,
-    LOCK,
-    LOG,
-    REQUEST,
-    RESERVED,
-    SCRATCH,
-    STOP,
-    STORED,
-    TEMPORARY,
-    SpoolEvent,
-    answer_name,
-    open_regular,
-    read_events,
-    reserved_event,
-)
 from viewer.models import Job, PreflightCheck
 from viewer.models.runs import SCRATCH_STORE
 
@@ -77,7 +59,7 @@ class JobStorage:
     @property
     def runner_lock(self) -> str:
         """The path of the runner's lock in a list of a process's open files."""
-        return str(self.path / LOCK)
+        return str(self.path / spool.LOCK)
 
     def create(self) -> None:
         """Create the storage, readable by the owner only. Does nothing if it exists."""
@@ -95,12 +77,12 @@ class JobStorage:
         return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
 
     def write_request(self, request: Mapping[str, Any]) -> None:
-        write_private_file(self.path / REQUEST, json.dumps(request).encode())
+        write_private_file(self.path / spool.REQUEST, json.dumps(request).encode())
 
     def read_request(self) -> dict[str, Any]:
         """The request that the runner was given; empty if it cannot be read."""
         try:
-            with open(open_regular(self.path / REQUEST), "rb") as file:
+            with open(spool.open_regular(self.path / spool.REQUEST), "rb") as file:
                 found = json.load(file)
         except (OSError, ValueError):
             return {}
@@ -108,35 +90,35 @@ class JobStorage:
 
     def write_stored_copy(self, data: bytes) -> None:
         """Store the copy of a pruned checkpoint from which the run starts."""
-        write_private_file(self.path / STORED, data)
+        write_private_file(self.path / spool.STORED, data)
 
     @property
     def stored_copy(self) -> str:
         """The path at which the runner reads that copy."""
-        return str(self.path / STORED)
+        return str(self.path / spool.STORED)
 
     @property
     def checkout(self) -> Path:
         """The folder of a clean checkout, in which a job that runs a recorded commit has its project."""
-        return self.path / CHECKOUT
+        return self.path / spool.CHECKOUT
 
-    def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
+    def read_events(self, offset: int) -> tuple[list[spool.SpoolEvent], int]:
         """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
-        return read_events(self.path, offset)
+        return spool.read_events(self.path, offset)
 
-    def reserved_event(self) -> SpoolEvent | None:
+    def reserved_event(self) -> spool.SpoolEvent | None:
         """The last event, if the disk was too full for it to be appended to the others."""
-        return reserved_event(self.path)
+        return spool.reserved_event(self.path)
 
     def delete_events(self) -> None:
-        (self.path / EVENTS).unlink(missing_ok=True)
+        (self.path / spool.EVENTS).unlink(missing_ok=True)
 
     def has_answer(self, number: int) -> bool:
-        return (self.path / answer_name(number)).exists()
+        return (self.path / spool.answer_name(number)).exists()
 
     def write_answer(self, number: int, text: str) -> None:
         """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
-        path = self.path / answer_name(number)
+        path = self.path / spool.answer_name(number)
         new = path.with_name(f"{path.name}.{uuid4().hex}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -144,11 +126,11 @@ class JobStorage:
         new.rename(path)
 
     def delete_answer(self, number: int) -> None:
-        (self.path / answer_name(number)).unlink(missing_ok=True)
+        (self.path / spool.answer_name(number)).unlink(missing_ok=True)
 
     def write_stop(self, limit: Mapping[str, Any]) -> None:
         """Ask the runner to stop before its next step. Idempotent."""
-        stop = self.path / STOP
+        stop = self.path / spool.STOP
         if not stop.exists():
             new = stop.with_suffix(".new")
             new.unlink(missing_ok=True)
@@ -156,20 +138,20 @@ class JobStorage:
             new.replace(stop)
 
     def delete_stop(self) -> None:
-        (self.path / STOP).unlink(missing_ok=True)
+        (self.path / spool.STOP).unlink(missing_ok=True)
 
     def was_started(self) -> bool:
         """Whether a runner was started with these files, whatever the row says."""
-        return (self.path / LOG).exists()
+        return (self.path / spool.LOG).exists()
 
     def open_log(self) -> int:
         """A descriptor that appends to the log. The caller closes it."""
-        return open_regular(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return spool.open_regular(self.path / spool.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def read_log_end(self, size: int) -> tuple[bytes, bool]:
         """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
         try:
-            with open(open_regular(self.path / LOG), "rb") as file:
+            with open(spool.open_regular(self.path / spool.LOG), "rb") as file:
                 length = file.seek(0, os.SEEK_END)
                 file.seek(max(0, length - size))
                 return file.read(), length <= size
@@ -178,12 +160,12 @@ class JobStorage:
 
     def shorten_log(self) -> None:
         """Cut a log that has grown too long. The runner may continue to write."""
-        path = self.path / LOG
+        path = self.path / spool.LOG
         try:
             if path.lstat().st_size <= MAX_LOG_BYTES:
                 return
             # The runner appends at the current end, so text printed meanwhile may precede the cut.
-            with open(open_regular(path, os.O_RDWR | os.O_APPEND), "r+b") as file:
+            with open(spool.open_regular(path, os.O_RDWR | os.O_APPEND), "r+b") as file:
                 file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
                 last = file.read(KEPT_LOG_BYTES)
                 file.truncate(0)
@@ -196,28 +178,28 @@ class JobStorage:
 
         Called when no process of the job runs any more.
         """
-        log = self.path / LOG
+        log = self.path / spool.LOG
         with (
             suppress(FileNotFoundError),
-            open(open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
+            open(spool.open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
         ):
             clean = log.with_suffix(".clean")
             clean.unlink(missing_ok=True)
             with open(
-                open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
+                spool.open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
             ) as file:
                 file.writelines(redact(chunk) for chunk in text_chunks(read))
             clean.replace(log)
         if log.is_symlink():
             log.unlink()
-        for name in (EVENTS, GUARD, REQUEST, RESERVED, STOP, STORED):
+        for name in (spool.EVENTS, spool.GUARD, spool.REQUEST, spool.RESERVED, spool.STOP, spool.STORED):
             (self.path / name).unlink(missing_ok=True)
         # Includes answers whose writing was interrupted.
-        for answer in self.path.glob(ANSWER.format(number="*") + "*"):
+        for answer in self.path.glob(spool.ANSWER.format(number="*") + "*"):
             answer.unlink(missing_ok=True)
         # A killed runner leaves its copy of the checkpoint there, with the secrets.
-        shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
-        shutil.rmtree(self.path / TEMPORARY, ignore_errors=True)
+        shutil.rmtree(self.path / spool.SCRATCH, ignore_errors=True)
+        shutil.rmtree(self.path / spool.TEMPORARY, ignore_errors=True)
         remove_committed(self.checkout)
 
     def scratch_store(self) -> ScratchStore | None:
@@ -233,11 +215,11 @@ class JobStorage:
 
     def acquire_runner_lock(self) -> int | None:
         """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
-        return FileLock(self.path / LOCK).acquire()
+        return FileLock(self.path / spool.LOCK).acquire()
 
     def has_runner(self) -> bool:
         """Whether some process holds the runner's lock."""
-        return FileLock(self.path / LOCK).is_held()
+        return FileLock(self.path / spool.LOCK).is_held()
 
     def following(self) -> AbstractContextManager[bool]:
         """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
@@ -273,7 +255,7 @@ def make_private_folder(folder: Path) -> None:
 
 def write_private_file(path: Path, data: bytes) -> None:
     """Write or replace a file, readable by the owner only. Raises OSError."""
-    with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+    with os.fdopen(spool.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(data)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from viewer.engines import packages
+from viewer.host.reading import wire
 from viewer.host.reading.pool import (
     ENDED_BY_OTHERS,
     OUT_OF_TIME,
@@ -27,20 +28,6 @@ from viewer.host.reading.pool import (
     wait_for_any,
 )
 from viewer.host.reading.snapshots import problem_with
-from viewer.host.reading.wire import (
-    Batch,
-    Details,
-    Find,
-    Identify,
-    Index,
-    List,
-    ListRuns,
-    Mark,
-    Open,
-    Query,
-    Reply,
-    Reveal,
-)
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
 from viewer.stores.addresses import SaverAddress, ServerAddress
@@ -131,7 +118,7 @@ class LocationReader:
         Raises LocationUnreadable.
         """
         if self._found is None:
-            return f"{self._answers(Mark())[-1].mark} {self.limits.mark}"
+            return f"{self._answers(wire.Mark())[-1].mark} {self.limits.mark}"
         # A folder's time changes with the names in it.
         most, changed = self.limits.max_names, self._found.status.st_mtime_ns
         marks = [] if self._found.name else [f"{changed}:{most}"]
@@ -180,7 +167,7 @@ class LocationReader:
             with self._folder() as folder:
                 yield from folder.entries(cursor)
         else:
-            yield from self._ask(List())
+            yield from self._ask(wire.List())
 
     def newest(self, limit: int) -> list[Entry]:
         """The newest entries by their names or rows, oldest first, with redacted keys.
@@ -191,7 +178,7 @@ class LocationReader:
             with self._folder() as folder:
                 items = folder.newest(limit)
         else:
-            items = self._ask(List(limit))
+            items = self._ask(wire.List(limit))
         return list(with_redacted_keys((item for item in items if isinstance(item, Entry)), self._secrets))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
@@ -203,7 +190,7 @@ class LocationReader:
             with self._folder() as folder:
                 item = folder.entry(key)
         else:
-            item = next(iter(self._ask(Find(key))), None)
+            item = next(iter(self._ask(wire.Find(key))), None)
         return next(with_redacted_keys([item] if item else [], self._secrets), None)
 
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
@@ -214,36 +201,36 @@ class LocationReader:
 
     def revealed(self, entry: Entry, pointer: str) -> str:
         """The hidden text at this JSON Pointer of a checkpoint. Raises LocationUnreadable."""
-        return self._answers(Reveal(entry, pointer))[-1].revealed
+        return self._answers(wire.Reveal(entry, pointer))[-1].revealed
 
     def _folder(self) -> JsonFolder:
         assert self._found is not None, "It is a folder."
         return JsonFolder(self._found.folder, self.limits, (), self._address.own)
 
-    def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
+    def _ask(self, message: wire.List | wire.Find) -> list[Entry | ReadProblem]:
         found: list[Entry | ReadProblem] = []
         for part in self._answers(message):
             found += part.entries
             found += part.problems
         return found
 
-    def _answers(self, question: Query) -> list[Reply]:
+    def _answers(self, question: wire.Query) -> list[wire.Reply]:
         return answered(self._readers, question, self.limits)
 
     def engine(self) -> str:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
-        return "" if self.kind == "json" else self._answers(Identify())[-1].engine
+        return "" if self.kind == "json" else self._answers(wire.Identify())[-1].engine
 
     def store_kind(self) -> StoreKind:
         """The kind of the store, by the tables of an SQLite file. Raises LocationUnreadable."""
-        return self.kind if self.kind != "sqlite" else self._answers(Identify())[-1].kind or self.kind
+        return self.kind if self.kind != "sqlite" else self._answers(wire.Identify())[-1].kind or self.kind
 
     def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
         """The newest runs of an indexed store, or all of them. Raises LocationUnreadable.
 
         With the digests of stored parts, runs of parts that have the same digest may be left out.
         """
-        answers = self._answers(ListRuns(limit, None if since is None else dict(since)))
+        answers = self._answers(wire.ListRuns(limit, None if since is None else dict(since)))
         listed = answers[-1].run_parts
         return RunList(
             [run for part in answers for run in part.runs],
@@ -253,11 +240,11 @@ class LocationReader:
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """More about some runs of an indexed store. Raises LocationUnreadable."""
-        return [run for part in self._answers(Details(keys)) for run in part.runs]
+        return [run for part in self._answers(wire.Details(keys)) for run in part.runs]
 
     def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
         """A run of an indexed store, without bodies. Raises LocationUnreadable."""
-        parts = self._answers(Index(key, newest_first, since))
+        parts = self._answers(wire.Index(key, newest_first, since))
         return RunIndex(
             [run for part in parts for run in part.runs],
             [one for part in parts for one in part.snapshots],
@@ -270,7 +257,7 @@ class LocationReader:
 @contextmanager
 def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
     """Open a location to list and read it. Raises LocationUnreadable."""
-    message = Open(
+    message = wire.Open(
         "",
         address.limits,
         secrets=address.secrets,
@@ -308,7 +295,7 @@ def _kind_of(address: LocationAddress, found: Found | None) -> StoreKind:
     return "json" if found.is_folder else "sqlite"
 
 
-def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply]:
+def answered(readers: Readers, message: wire.Query, limits: ReadLimits) -> list[wire.Reply]:
     """The parts of a reader's reply to a query. Raises LocationUnreadable.
 
     If a row ends the reader or exceeds its limits, another reader replies without the values of that row.
@@ -344,8 +331,8 @@ def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply
     raise LocationUnreadable("store.reader_stopped")
 
 
-def _parts(reader: ReaderProcess, seconds: float) -> list[Reply]:
-    found: list[Reply] = []
+def _parts(reader: ReaderProcess, seconds: float) -> list[wire.Reply]:
+    found: list[wire.Reply] = []
     while True:
         reply = reader.reply(seconds)
         if reply is None:
@@ -397,7 +384,7 @@ class Reading:
                     entries = [self._pending.popleft() for _ in range(count)]
                     has_sent = True
                     try:
-                        reader.send(Batch(entries))
+                        reader.send(wire.Batch(entries))
                     except OSError:
                         yield from self._lost(reader)
 

@@ -18,26 +18,8 @@ from collections.abc import Iterator
 import msgspec
 
 from viewer.engines import store_format_in
+from viewer.host.reading import wire
 from viewer.host.reading.snapshots import peak_memory, problem_with, read_packed, revealed_value
-from viewer.host.reading.wire import (
-    NOTE_BYTES,
-    Batch,
-    Close,
-    Details,
-    Find,
-    Identify,
-    Index,
-    List,
-    ListRuns,
-    Mark,
-    Open,
-    Query,
-    ReaderMessage,
-    Reply,
-    Reveal,
-    decode_message,
-    framed,
-)
 from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.addresses import DatabaseFile, Identity, SaverAddress, ServerAddress
 from viewer.stores.json_folder import JsonFolder
@@ -103,28 +85,28 @@ class Reader:
         self._note = note
         # The process time at which the current query began, in seconds.
         self._started = 0.0
-        self._opened: Open | None = None
+        self._opened: wire.Open | None = None
         self._folder = -1
         self._store: Store | None = None
         # The same store, if it is an indexed one, also while it is being opened.
         self._indexed: IndexedStore | None = None
         self._opening: IndexedStore | None = None
 
-    def handle(self, message: ReaderMessage, folder: int | None) -> None:
+    def handle(self, message: wire.ReaderMessage, folder: int | None) -> None:
         """Write the replies to a message."""
         match message:
-            case Open():
+            case wire.Open():
                 self._close()
                 self._opened, self._folder = message, -1 if folder is None else folder
                 _limit_memory(message.limits.max_memory)
-            case List() | Find() | Identify() | Mark() | ListRuns() | Details() | Index() | Reveal():
-                self._reply(message)
-            case Batch(entries):
+            case wire.Batch(entries):
                 for entry in entries:
                     self._read(entry)
-            case Close():
+            case wire.Close():
                 self._close()
-                _write(Reply(is_last=True))
+                _write(wire.Reply(is_last=True))
+            case _:
+                self._reply(message)
 
     def abandon(self) -> None:
         """End what another program does for the open store. Called by another thread."""
@@ -139,7 +121,7 @@ class Reader:
             os.close(self._folder)
             self._folder = -1
 
-    def _open_message(self) -> Open:
+    def _open_message(self) -> wire.Open:
         assert self._opened is not None, "A store is opened before anything is asked of it."
         return self._opened
 
@@ -156,7 +138,7 @@ class Reader:
                 self._store = JsonFolder(self._folder, message.limits, formats).__enter__()
         return self._store
 
-    def _opened_file(self, message: Open, formats: list[StoreFormat]) -> Store:
+    def _opened_file(self, message: wire.Open, formats: list[StoreFormat]) -> Store:
         """The store of the first engine whose tables are in this file, or else of the plain table."""
         identity = Identity.parse(message.identity)
         file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
@@ -167,7 +149,7 @@ class Reader:
                 raise
         return self._opened_rows(file, message, formats)
 
-    def _opened_rows(self, file: DatabaseFile, message: Open, formats: list[StoreFormat]) -> Store:
+    def _opened_rows(self, file: DatabaseFile, message: wire.Open, formats: list[StoreFormat]) -> Store:
         """The store of a file's checkpoints, or of an engine's states if it has no table of checkpoints."""
         stores = list[Store]()
         if message.kind != "states":
@@ -185,7 +167,10 @@ class Reader:
         raise reason
 
     def _opened_database(
-        self, database: DatabaseFile | ServerAddress | SaverAddress, message: Open, formats: list[StoreFormat]
+        self,
+        database: DatabaseFile | ServerAddress | SaverAddress,
+        message: wire.Open,
+        formats: list[StoreFormat],
     ) -> Store:
         """The store of the first engine whose tables are in this database. Raises LocationUnreadable."""
         known = known_secrets(message.secrets)
@@ -206,9 +191,9 @@ class Reader:
     def _announce(self, row: str) -> None:
         """Note which row is being read, and how long the query has taken."""
         note = f"{time.process_time() - self._started:.3f} {row}"
-        os.pwrite(self._note, note.encode().ljust(NOTE_BYTES), 0)
+        os.pwrite(self._note, note.encode().ljust(wire.NOTE_BYTES), 0)
 
-    def _reply(self, query: Query) -> None:
+    def _reply(self, query: wire.Query) -> None:
         """Write the parts of the reply to a query."""
         self._started = time.process_time()
         self._announce("")
@@ -219,40 +204,40 @@ class Reader:
                 parts = list(_parts_of(self._reply_of(query)))
         except LocationUnreadable as error:
             is_over_limit = isinstance(error, LocationLimitExceeded)
-            _write(Reply(is_last=True, unreadable=error.message, is_over_limit=is_over_limit))
+            _write(wire.Reply(is_last=True, unreadable=error.message, is_over_limit=is_over_limit))
             return
         finally:
             gc.enable()
         for part in parts:
             _write(part)
 
-    def _reply_of(self, query: Query) -> Reply:
+    def _reply_of(self, query: wire.Query) -> wire.Reply:
         """The whole reply. Raises LocationUnreadable."""
         store = self._open_store()
         indexed = self._indexed
         match query:
-            case Identify():
-                return Reply(engine=getattr(indexed, "engine", ""), kind=store.kind)
-            case Find(key):
+            case wire.Identify():
+                return wire.Reply(engine=getattr(indexed, "engine", ""), kind=store.kind)
+            case wire.Find(key):
                 items = [item for item in [store.entry(key)] if item]
-            case List(newest):
+            case wire.List(newest):
                 items = list(store.entries())[-newest if newest else None :]
-            case Reveal(entry, pointer):
+            case wire.Reveal(entry, pointer):
                 known = known_secrets(self._open_message().secrets)
-                return Reply(revealed=revealed_value(store, entry, pointer, known))
+                return wire.Reply(revealed=revealed_value(store, entry, pointer, known))
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
-            case Mark():
-                return Reply(mark=indexed.mark())
-            case ListRuns(limit, since):
+            case wire.Mark():
+                return wire.Reply(mark=indexed.mark())
+            case wire.ListRuns(limit, since):
                 listed = indexed.runs(limit, since)
                 parts = None if listed.parts is None else sorted(listed.parts)
-                return Reply(runs=listed.runs, problems=listed.problems, run_parts=parts)
-            case Details(keys):
-                return Reply(runs=indexed.details(keys))
-            case Index(key, newest_first, since):
+                return wire.Reply(runs=listed.runs, problems=listed.problems, run_parts=parts)
+            case wire.Details(keys):
+                return wire.Reply(runs=indexed.details(keys))
+            case wire.Index(key, newest_first, since):
                 index = indexed.index(key, newest_first=newest_first, since=since)
-                return Reply(
+                return wire.Reply(
                     runs=index.runs,
                     snapshots=index.snapshots,
                     outline=index.outline,
@@ -260,7 +245,7 @@ class Reader:
                     is_appended=index.is_appended,
                 )
         entries = [item for item in items if isinstance(item, Entry)]
-        return Reply(entries=entries, problems=[item for item in items if isinstance(item, ReadProblem)])
+        return wire.Reply(entries=entries, problems=[item for item in items if isinstance(item, ReadProblem)])
 
     def _read(self, entry: Entry) -> None:
         """Answer with a redacted checkpoint or a problem."""
@@ -271,7 +256,7 @@ class Reader:
         except LocationUnreadable as error:
             kind: ProblemKind = "refused" if isinstance(error, LocationLimitExceeded) else "unavailable"
             result = problem_with(entry, kind, error.message)
-        _write(Reply(read=result) if isinstance(result, Packed) else Reply(problem=result))
+        _write(wire.Reply(read=result) if isinstance(result, Packed) else wire.Reply(problem=result))
         if _peak_memory() > RETIRE_BYTES:
             # Starting a new process takes no longer than freeing the memory of this one.
             os._exit(0)
@@ -300,13 +285,13 @@ def _peak_memory() -> int:
     return peak
 
 
-def _write(reply: Reply) -> None:
-    data = memoryview(framed(reply))
+def _write(reply: wire.Reply) -> None:
+    data = memoryview(wire.framed(reply))
     while data:
         data = data[os.write(1, data) :]
 
 
-def _received(source: socket.socket) -> tuple[ReaderMessage, int | None]:
+def _received(source: socket.socket) -> tuple[wire.ReaderMessage, int | None]:
     """The next message, and the descriptor that came with it. Raises EOFError."""
     size, folders = b"", list[int]()
     while len(size) < 4:
@@ -321,13 +306,13 @@ def _received(source: socket.socket) -> tuple[ReaderMessage, int | None]:
         if not (data := source.recv(min(missing - len(frame), 1024 * 1024))):
             raise EOFError
         frame += data
-    return decode_message(frame), folders[0] if folders else None
+    return wire.decode_message(frame), folders[0] if folders else None
 
 
-def _parts_of(reply: Reply) -> Iterator[Reply]:
+def _parts_of(reply: wire.Reply) -> Iterator[wire.Reply]:
     """A reply in parts that take little memory to send. The last part has ``is_last``."""
     names = ("entries", "problems", "runs", "snapshots", "outline")
     longest = max(len(getattr(reply, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):
-        yield Reply(**{name: getattr(reply, name)[at : at + LIST_CHUNK] for name in names})
+        yield wire.Reply(**{name: getattr(reply, name)[at : at + LIST_CHUNK] for name in names})
     yield msgspec.structs.replace(reply, is_last=True, **{name: [] for name in names})
