@@ -34,6 +34,7 @@ from forkline_langgraph import checkpoints, entry_points
 from forkline_langgraph.checkpoints import InertObject, packed, unpacked
 from forkline_runner import project
 from forkline_runner.messages import Message, Refused, message
+from forkline_runner.recorded import change_classes
 
 # The most seconds of one answer, a little more than the reader process waits. The system ends this process.
 ANSWER_SECONDS = 31
@@ -165,16 +166,7 @@ class _Guard:
         """Change the classes that exist, and those that the project's code will define."""
         from langgraph.checkpoint.base import BaseCheckpointSaver
 
-        def changed(cls: type[Any], /, **options: Any) -> None:
-            super(BaseCheckpointSaver, cls).__init_subclass__(**options)
-            self._change(cls)
-
-        BaseCheckpointSaver.__init_subclass__ = classmethod(changed)
-        left: list[type] = [BaseCheckpointSaver]
-        while left:
-            one = left.pop()
-            self._change(one)
-            left += one.__subclasses__()
+        change_classes(BaseCheckpointSaver, self._change)
 
     def _change(self, cls: type) -> None:
         is_in_memory = cls.__module__ == IN_MEMORY

@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
-if TYPE_CHECKING:
-    from forkline_runner.tool_calls import Decision, ToolCalls
+from forkline_runner.tool_calls import (
+    Decision,
+    Given,
+    ToolCalls,
+    ToolMethods,
+    argument,
+    decided,
+    with_argument,
+)
+
+# The name of the first parameter of a tool's methods.
+INPUT = "tool_input"
 
 
 def install(calls: ToolCalls) -> None:
     """Have each call of a tool decided. ``invoke`` and ``ainvoke`` call these methods too."""
-    BaseTool.run = _decided(BaseTool.run, calls)
-    BaseTool.arun = _decided_later(BaseTool.arun, calls)
+    for name in ("run", "arun"):
+        setattr(BaseTool, name, decided(getattr(BaseTool, name), calls, METHODS))
 
 
-def _decided(method: Callable[..., Any], calls: ToolCalls) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def run(self: Any, tool_input: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self, method):
-            return method(self, tool_input, *args, **given)
-        arguments = _arguments(self, tool_input)
-        decision = calls.decide(self.name, arguments, is_read_only=_is_read_only(self))
-        if decision.answer is not None:
-            return _result(self, decision, given.get("tool_call_id"))
-        with calls.calling(self, method):
-            return method(self, _edited(tool_input, arguments, decision), *args, **given)
-
-    return run
-
-
-def _decided_later(method: Callable[..., Any], calls: ToolCalls) -> Callable[..., Any]:
-    @functools.wraps(method)
-    async def arun(self: Any, tool_input: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self, method):
-            return await method(self, tool_input, *args, **given)
-        arguments = _arguments(self, tool_input)
-        is_read_only = _is_read_only(self)
-        decision = await asyncio.to_thread(calls.decide, self.name, arguments, is_read_only=is_read_only)
-        if decision.answer is not None:
-            return _result(self, decision, given.get("tool_call_id"))
-        with calls.calling(self, method):
-            return await method(self, _edited(tool_input, arguments, decision), *args, **given)
-
-    return arun
-
-
-def _arguments(tool: Any, tool_input: Any) -> Any:
+def _arguments(tool: Any, given: Given) -> Any:
     """Return the arguments that a model writes, without those that the graph adds."""
+    tool_input = argument(given, INPUT)
     if not isinstance(tool_input, Mapping):
         return tool_input
     try:
@@ -63,14 +41,13 @@ def _arguments(tool: Any, tool_input: Any) -> Any:
     return {name: value for name, value in tool_input.items() if name in names}
 
 
-def _edited(tool_input: Any, arguments: Any, decision: Decision) -> Any:
-    """Return the input of a call with the arguments that a person has edited."""
-    if decision.arguments is arguments:
-        return tool_input
-    if not isinstance(tool_input, Mapping) or not isinstance(arguments, Mapping):
-        return decision.arguments
-    added = {name: value for name, value in tool_input.items() if name not in arguments}
-    return {**added, **decision.arguments}
+def _edited(given: Given, arguments: Any, decision: Decision) -> Given:
+    """Return what a call is given with the arguments that a person has edited."""
+    edited, tool_input = decision.arguments, argument(given, INPUT)
+    if isinstance(tool_input, Mapping) and isinstance(arguments, Mapping):
+        added = {name: value for name, value in tool_input.items() if name not in arguments}
+        edited = {**added, **edited}
+    return with_argument(given, INPUT, edited)
 
 
 def _is_read_only(tool: Any) -> bool:
@@ -78,9 +55,12 @@ def _is_read_only(tool: Any) -> bool:
     return bool((getattr(tool, "metadata", None) or {}).get("readOnlyHint"))
 
 
-def _result(tool: Any, decision: Decision, call_id: str | None) -> Any:
+def _result(tool: Any, given: Given, decision: Decision) -> Any:
     """Return what the tool would return: a message if a model has requested the call."""
-    if not call_id:
+    if not (call_id := given[1].get("tool_call_id")):
         return decision.answer
     status = "error" if decision.is_refused else "success"
     return ToolMessage(decision.answer or "", tool_call_id=call_id, name=tool.name, status=status)
+
+
+METHODS = ToolMethods(_arguments, _edited, _is_read_only, _result)

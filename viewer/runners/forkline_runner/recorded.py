@@ -117,21 +117,33 @@ def replaced(replacements: Replacements) -> Iterator[None]:
             for cls in classes_below(base):
                 for name, method in methods.items():
                     stack.enter_context(patch.object(cls, name, method, create=True))
-            stack.enter_context(patch.object(base, "__init_subclass__", _replaced_later(base, methods)))
+            stack.enter_context(patch.object(base, "__init_subclass__", _later(base, _replace, methods)))
         stack.enter_context(_refused_connections())
         yield
 
 
-def _replaced_later(base: Any, methods: dict[str, Callable[..., Any] | None]) -> Any:
+def _replace(cls: type, methods: dict[str, Callable[..., Any] | None]) -> None:
+    for name, method in methods.items():
+        setattr(cls, name, method)
+
+
+def change_classes(base: Any, change: Callable[..., None], *given: Any) -> None:
+    """Call ``change`` with the class, those that derive from it, and those that are defined later."""
+    for cls in classes_below(base):
+        change(cls, *given)
+    base.__init_subclass__ = _later(base, change, *given)
+
+
+def _later(base: Any, change: Callable[..., None], *given: Any) -> Any:
+    """Return an ``__init_subclass__`` of a class that changes each new one that derives from it."""
     original = vars(base).get("__init_subclass__")
 
-    def defined(cls: type, /, **given: Any) -> None:
+    def defined(cls: type, /, **options: Any) -> None:
         if original:
-            original.__func__(cls, **given)
+            original.__func__(cls, **options)
         else:
-            super(base, cls).__init_subclass__(**given)
-        for name, method in methods.items():
-            setattr(cls, name, method)
+            super(base, cls).__init_subclass__(**options)
+        change(cls, *given)
 
     return classmethod(defined)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import json
 import threading
 from collections import deque
@@ -136,6 +139,72 @@ class ToolCalls:
             arguments=shortened(as_json(decision.arguments), MAX_ARGUMENTS),
         )
         return decision
+
+
+# The positional and the named arguments of a call.
+Given = tuple[tuple[Any, ...], dict[str, Any]]
+# Set on methods whose calls are decided.
+IS_DECIDED = "forkline_decides"
+
+
+@dataclass(frozen=True)
+class ToolMethods:
+    """How an engine's methods of tools are called.
+
+    ``read`` returns the arguments of a call, and ``edited`` what the method is given with those that a person
+    has edited. ``answered`` returns the method's result from the answer of a decision.
+    """
+
+    read: Callable[[Any, Given], Any]
+    edited: Callable[[Given, Any, Decision], Given]
+    is_read_only: Callable[[Any], bool]
+    answered: Callable[[Any, Given, Decision], Any] = lambda _tool, _given, decision: decision.answer
+
+
+def decided(method: Callable[..., Any], calls: ToolCalls, methods: ToolMethods) -> Callable[..., Any]:
+    """Return a method of tools with each of its calls decided."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        if calls.is_decided(self, method):
+            return method(self, *args, **named)
+        arguments, is_read_only = methods.read(self, (args, named)), methods.is_read_only(self)
+        decision = calls.decide(self.name, arguments, is_read_only=is_read_only)
+        if decision.answer is not None:
+            return methods.answered(self, (args, named), decision)
+        if decision.arguments is not arguments:
+            args, named = methods.edited((args, named), arguments, decision)
+        with calls.calling(self, method):
+            return method(self, *args, **named)
+
+    @functools.wraps(method)
+    async def call_later(self: Any, *args: Any, **named: Any) -> Any:
+        if calls.is_decided(self, method):
+            return await method(self, *args, **named)
+        arguments, is_read_only = methods.read(self, (args, named)), methods.is_read_only(self)
+        decision = await asyncio.to_thread(calls.decide, self.name, arguments, is_read_only=is_read_only)
+        if decision.answer is not None:
+            return methods.answered(self, (args, named), decision)
+        if decision.arguments is not arguments:
+            args, named = methods.edited((args, named), arguments, decision)
+        with calls.calling(self, method):
+            return await method(self, *args, **named)
+
+    replacement = call_later if inspect.iscoroutinefunction(method) else call
+    setattr(replacement, IS_DECIDED, True)
+    return replacement
+
+
+def argument(given: Given, name: str) -> Any:
+    """Return the first argument of a call, which has this name."""
+    args, named = given
+    return args[0] if args else named.get(name)
+
+
+def with_argument(given: Given, name: str, value: Any) -> Given:
+    """Return what a call is given with another first argument, which has this name."""
+    args, named = given
+    return (value, *args[1:]), {other: one for other, one in named.items() if other != name}
 
 
 def tool_calls_of(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.flow.persistence.base import FlowPersistence
 
+from forkline_runner.recorded import change_classes
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -60,7 +62,6 @@ def redirect_states(
         fork would write to the store of the location.
     Test: tests/runners/stores/test_forks_of_flow_states.py::test_a_fork_leaves_every_byte_of_the_store
     """
-    engine: Any = FlowPersistence
 
     def redirected(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -81,15 +82,7 @@ def redirect_states(
         for name in METHODS & vars(cls).keys():
             setattr(cls, name, redirected(name, vars(cls)[name]))
 
-    init_subclass = engine.__init_subclass__
-
-    def init_redirected(cls: Any, /, **named: Any) -> None:
-        init_subclass.__func__(cls, **named)
-        redirect(cls)
-
-    for cls in (FlowPersistence, *_subclasses(FlowPersistence)):
-        redirect(cls)
-    engine.__init_subclass__ = classmethod(init_redirected)
+    change_classes(FlowPersistence, redirect)
 
 
 @contextmanager
@@ -138,9 +131,3 @@ class _OneTransaction(sqlite3.Connection):
 
     def close_at_last(self) -> None:
         super().close()
-
-
-def _subclasses(cls: Any) -> Iterator[Any]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from _subclasses(one)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crewai import Agent
 from crewai.tools.base_tool import BaseTool
 from crewai.tools.structured_tool import CrewStructuredTool
 
-from forkline_runner.recorded import plain_name
+from forkline_runner.recorded import change_classes, plain_name
+from forkline_runner.tool_calls import (
+    IS_DECIDED,
+    Given,
+    ToolCalls,
+    ToolMethods,
+    argument,
+    decided,
+    with_argument,
+)
 
-if TYPE_CHECKING:
-    from forkline_runner.tool_calls import ToolCalls
-
-# Set on methods that have their calls decided.
-_IS_DECIDED = "forkline_decides"
-Given = tuple[tuple[Any, ...], dict[str, Any]]
 # The names of tools of MCP servers, each with whether every server that has one declares it to be read-only.
 _declared: dict[str, bool] = {}
 
@@ -34,24 +34,10 @@ def decide_about_calls(calls: ToolCalls) -> None:
         arguments for every way in which agents, flows and methods call tools.
     Test: tests/runners/resuming/test_tool_calls.py::test_a_recorded_result_answers
     """
-    waiting: list[type[BaseTool]] = [BaseTool]
-    while waiting:
-        cls = waiting.pop()
-        waiting += cls.__subclasses__()
-        _decide_methods(cls, calls)
-    original = getattr(BaseTool.__init_subclass__, "__func__", None)
-
-    def defined(cls: type[BaseTool], /, **given: Any) -> None:
-        if original:
-            original(cls, **given)
-        else:
-            super(BaseTool, cls).__init_subclass__(**given)
-        _decide_methods(cls, calls)
-
-    BaseTool.__init_subclass__ = classmethod(defined)
+    change_classes(BaseTool, _decide_methods, calls)
     for name in ("invoke", "ainvoke"):
         method = getattr(CrewStructuredTool, name)
-        setattr(CrewStructuredTool, name, _decided(method, calls, _input, _with_input))
+        setattr(CrewStructuredTool, name, decided(method, calls, BY_INPUT))
     note_read_only_tools()
 
 
@@ -100,54 +86,8 @@ def _decide_methods(cls: type[BaseTool], calls: ToolCalls) -> None:
     """Wrap the methods that a class itself defines."""
     for name in ("run", "arun"):
         method = vars(cls).get(name)
-        if callable(method) and not hasattr(method, _IS_DECIDED):
-            setattr(cls, name, _decided(method, calls, _by_name, _with_names))
-
-
-def _decided(
-    method: Callable[..., Any],
-    calls: ToolCalls,
-    read: Callable[[Any, Given], Any],
-    edit: Callable[[Given, Any], Given],
-) -> Callable[..., Any]:
-    """Return the method with each of its calls decided.
-
-    ``read`` returns the arguments of a call, and ``edit`` what the method is given with edited ones.
-    """
-    if inspect.iscoroutinefunction(method):
-
-        @functools.wraps(method)
-        async def decided_later(self: Any, *args: Any, **given: Any) -> Any:
-            if calls.is_decided(self, method):
-                return await method(self, *args, **given)
-            arguments = read(self, (args, given))
-            is_read_only = _is_read_only(self)
-            decision = await asyncio.to_thread(calls.decide, self.name, arguments, is_read_only=is_read_only)
-            if decision.answer is not None:
-                return decision.answer
-            if decision.arguments is not arguments:
-                args, given = edit((args, given), decision.arguments)
-            with calls.calling(self, method):
-                return await method(self, *args, **given)
-
-        setattr(decided_later, _IS_DECIDED, True)
-        return decided_later
-
-    @functools.wraps(method)
-    def decided(self: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self, method):
-            return method(self, *args, **given)
-        arguments = read(self, (args, given))
-        decision = calls.decide(self.name, arguments, is_read_only=_is_read_only(self))
-        if decision.answer is not None:
-            return decision.answer
-        if decision.arguments is not arguments:
-            args, given = edit((args, given), decision.arguments)
-        with calls.calling(self, method):
-            return method(self, *args, **given)
-
-    setattr(decided, _IS_DECIDED, True)
-    return decided
+        if callable(method) and not hasattr(method, IS_DECIDED):
+            setattr(cls, name, decided(method, calls, BY_NAME))
 
 
 def _by_name(tool: Any, given: Given) -> dict[str, Any]:
@@ -155,15 +95,9 @@ def _by_name(tool: Any, given: Given) -> dict[str, Any]:
     return {**dict(zip(names, given[0], strict=False)), **given[1]}
 
 
-def _with_names(_given: Given, edited: dict[str, Any]) -> Given:
-    return (), edited
-
-
-def _input(_tool: Any, given: Given) -> Any:
-    args, named = given
-    return args[0] if args else named.get("input")
-
-
-def _with_input(given: Given, edited: Any) -> Given:
-    args, named = given
-    return (edited, *args[1:]), {name: value for name, value in named.items() if name != "input"}
+BY_NAME = ToolMethods(_by_name, lambda _given, _arguments, decision: ((), decision.arguments), _is_read_only)
+BY_INPUT = ToolMethods(
+    lambda _tool, given: argument(given, "input"),
+    lambda given, _arguments, decision: with_argument(given, "input", decision.arguments),
+    _is_read_only,
+)
