@@ -9,7 +9,7 @@ from tests.langgraph.postgresql.server import OWNER, PORT, running
 # Few of these tests wait for programs.
 PROCESSES = str(min(len(os.sched_getaffinity(0)), 4))
 OPTIONS = ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder"]
-# Tests with an engine or a browser, and those about SQLite's file, run with SQLite only.
+# Tests with an engine or a browser, and those about SQLite's file or processes, run with SQLite only.
 SELECTED = ["-m", "rows and not sqlite and not engine and not browser"]
 
 

@@ -70,6 +70,9 @@ DATABASE = DATA_DIR / "forkline.sqlite3"
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
 # The folders with tests that start servers, and mostly wait for them.
 WAITING = {"deploy", "hosts", "postgresql", "set_up", "supervision"}
+# The folders of jobs whose tests are about processes, sandboxes, proxies and checkouts. They store the same rows
+# as other tests of jobs, so they run with SQLite only.
+OF_PROCESSES = {"code", "isolation", "keys", "prewarm"}
 HAS_FAILED = pytest.StashKey[bool]()
 
 
@@ -91,6 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("engine")
         if "django_db_setup" in fixtures or item.get_closest_marker("django_db"):
             item.add_marker("rows")
+        if item.path.parent.name in OF_PROCESSES:
+            item.add_marker("sqlite")
     yield
     # Django's plugin has sorted the tests of each file by what they do to the database.
     slow, browser = (

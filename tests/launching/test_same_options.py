@@ -42,7 +42,8 @@ from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.replay_page import replay_page
 from viewer.web.launch.sweep_page import sweep_page
 
-pytestmark = pytest.mark.django_db
+# What is refused is not stored.
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 Sent = dict[str, Any]
 COMMANDS = ("fork", "sweep", "run", "publish", "replay")
 NAMES = {

@@ -10,7 +10,7 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
-from viewer.launching.requests import LaunchOptions, is_same_request
+from viewer.launching.requests import LaunchOptions, request_digest
 from viewer.launching.start import move_start, start_job
 from viewer.models import Checkpoint, DayLimits, Job, Project
 from viewer.presentation.jobs.status import hint, lateness, wait_of, waiting
@@ -159,6 +159,6 @@ def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -
         "call": {},
     }
     assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
-    assert is_same_request(job, request, terms)
-    assert not is_same_request(job, {**request, "inputs": {"topic": "other"}}, terms)
-    assert not is_same_request(job, request, LaunchOptions())
+    assert job.request_digest == request_digest(request, terms)
+    assert job.request_digest != request_digest({**request, "inputs": {"topic": "other"}}, terms)
+    assert job.request_digest != request_digest(request, LaunchOptions())
