@@ -21,8 +21,8 @@ STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "
 # Attributes that Django, uvicorn and asyncio add and no program reads.
 OMITTED_ATTRIBUTES = {"request", "status_code", "server_time", "color_message", "websocket"}
 
-# The token of a share link or an invitation, which is a part of its path.
-TOKEN = re.compile(r"(/(?:shared|invitation)/)[^/\s\"']+")
+# The token of a share link, an invitation or a link for a new password or mail address, a part of its path.
+TOKEN = re.compile(r"(/(?:shared|invitation|password/new|account/mail)/)[^/\s\"']+")
 
 # A failure that was not met for this long is logged again.
 REPEATED_SECONDS = 60.0
@@ -126,7 +126,7 @@ class AuditFile(WatchedFileHandler):
 
 
 def without_tokens(text: str) -> str:
-    """Return the text without the tokens of share links and invitations."""
+    """Return the text without the tokens of share links, invitations and links of accounts."""
     return TOKEN.sub(r"\1[token]", text)
 
 

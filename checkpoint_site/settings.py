@@ -494,7 +494,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 SESAME_ONE_TIME = True
-SESAME_MAX_AGE = 24 * 60 * 60
+SESAME_MAX_AGE = PASSWORD_RESET_TIMEOUT = 24 * 60 * 60
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
@@ -535,7 +535,8 @@ USE_TZ = True
 EMAIL_HOST = env_text(
     "EMAIL_HOST",
     "",
-    "The mail server that notifications are sent with. Without one, nobody gets mail.",
+    "The mail server that notifications and links for a new password are sent with. Without one, nobody gets"
+    " mail.",
     "off",
 )
 EMAIL_PORT = env_number("EMAIL_PORT", 587, "Port of the mail server.", most=65_535)

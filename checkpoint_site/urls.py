@@ -9,12 +9,14 @@ from checkpoint_site.middleware.pages import without_data
 from checkpoint_site.middleware.throttle import (
     throttled_invitations,
     throttled_login_links,
+    throttled_mail,
     throttled_passwords,
+    throttled_reset_links,
     throttled_share_links,
 )
 from viewer.models import Right
 from viewer.records.permissions import requires
-from viewer.web.views import accounts, invitations, shared
+from viewer.web.views import accounts, invitations, passwords, shared
 from viewer.web.views.accounts import LoginByPassword, to_provider
 from viewer.web.views.reader import LoginByLink
 from viewer.web.views.server import health, show_metrics
@@ -65,6 +67,8 @@ login_urls = [
 account_urls = [
     path("", accounts.show, name="account"),
     path("sessions/end/", accounts.end, name="session-end"),
+    path("mail/", passwords.change_address, name="account-mail"),
+    path("mail/<str:token>/", passwords.confirm_address, name="account-mail-confirm"),
     path("password/", guessed("account.views.password_change"), name="account_change_password"),
     path("password/set/", own("account.views.password_set"), name="account_set_password"),
     path("providers/", own(f"{SOCIAL}.connections"), name="socialaccount_connections"),
@@ -90,7 +94,8 @@ urlpatterns = [
     path("logout/", logout, name="logout"),
     *login_urls,
     path("account/", include(account_urls)),
-    path("people/<int:pk>/sessions/end/", accounts.end_all_of, name="sessions-end"),
+    path("password/forgotten/", throttled_mail(passwords.forgot), name="password-forgotten"),
+    path("password/new/<str:token>/", throttled_reset_links(passwords.reset), name="password-reset"),
     path("healthz", without_data(health), name="health"),
     path("metrics", without_data(show_metrics), name="metrics"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.

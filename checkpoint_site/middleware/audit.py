@@ -59,6 +59,7 @@ READS = {
     "audit-export": (Action.EXPORTED, Audited.AUDIT),
     "roles": (Action.OPENED, Audited.TEAM),
     "tokens": (Action.OPENED, Audited.TOKEN),
+    "person": (Action.OPENED, Audited.USER),
     "api-run": (Action.OPENED, Audited.RUN),
     "api-checkpoints": (Action.OPENED, Audited.RUN),
     "api-checkpoint": (Action.OPENED, Audited.CHECKPOINT),
@@ -88,6 +89,8 @@ PARTS = {"search", "checkpoint-history"}
 ACTS = {
     "login-link": (Action.LOGGED_IN, Audited.USER),
     "invitation": (Action.ACCEPTED, Audited.INVITATION),
+    "password-reset": (Action.CHANGED, Audited.USER),
+    "account-mail-confirm": (Action.CHANGED, Audited.USER),
     "location-add": (Action.ADDED, Audited.LOCATION),
     "location-path": (Action.CHANGED, Audited.LOCATION),
     "location-pool": (Action.CHANGED, Audited.LOCATION),
@@ -140,6 +143,10 @@ ACTS = {
     "role-take": (Action.CHANGED, Audited.TEAM),
     "team-change": (Action.CHANGED, Audited.TEAM),
     "team-quotas": (Action.CHANGED, Audited.TEAM),
+    "sessions-end": (Action.CHANGED, Audited.USER),
+    "person-reset-link": (Action.ADDED, Audited.USER),
+    "person-factors-remove": (Action.REMOVED, Audited.USER),
+    "person-active": (Action.CHANGED, Audited.USER),
     "token-new": (Action.ADDED, Audited.TOKEN),
     "token-revoke": (Action.REVOKED, Audited.TOKEN),
     "notifications-save": (Action.CHANGED, Audited.USER),
@@ -222,7 +229,9 @@ def record_request(request: HttpRequest, response: HttpResponseBase, actor: Acto
         return
     is_refused = status == HTTPStatus.FORBIDDEN
     # Anybody could fill the database, so only what is throttled is recorded of strangers.
-    if actor.kind == ActorKind.VISITOR and not (route in {"login-link", "invitation"} and is_refused):
+    if actor.kind == ActorKind.VISITOR and not (
+        route in {"login-link", "invitation", "password-reset"} and is_refused
+    ):
         return
     if not is_sent and not is_refused:
         is_part = "HX-Request" in request.headers and "HX-Boosted" not in request.headers

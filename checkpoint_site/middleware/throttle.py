@@ -62,6 +62,9 @@ BUDGETS: dict[str, RateLimitItem] = {
     "account": RateLimitItemPerMinute(20, 10),
     "share": RateLimitItemPerMinute(40, 2),
     "token": RateLimitItemPerMinute(40, 2),
+    # Mail with a link for a new password, by the address that asks for it and by what is typed.
+    "reset": RateLimitItemPerMinute(10, 10),
+    "mail": RateLimitItemPerMinute(3, 60),
 }
 
 
@@ -178,6 +181,21 @@ def throttled_passwords(view: View) -> View:
     return limited
 
 
+def throttled_mail(view: View) -> View:
+    """Wrap the view that sends a link for a new password: respond with 429 if no mail is left."""
+
+    @wraps(view)
+    def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        if request.method == "POST":
+            # Whether there is such an account makes no difference.
+            typed = AttemptKey("mail", request.POST.get("name", "").strip().casefold()[:254])
+            if wait := throttle.use_attempt([address_key("reset", request), typed]):
+                return too_many(request, "passwords/forgot.html", wait)
+        return view(request, *args, **kwargs)
+
+    return limited
+
+
 def account_keys(request: HttpRequest) -> list[AttemptKey]:
     """Return the keys for the accounts whose password or second factor a form may have."""
     keys = []
@@ -224,6 +242,7 @@ throttled_login_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, "logi
 throttled_invitations = throttled_links(
     "address", {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY}, "invitations/dead.html"
 )
+throttled_reset_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, "passwords/dead.html")
 throttled_share_links = throttled_links("share", {HTTPStatus.NOT_FOUND}, "shared/too_many.html")
 
 

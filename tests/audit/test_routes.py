@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.conf import LazySettings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -57,7 +58,7 @@ LISTS = {
     *("shared-rows", "shared-picture", "collections", "notifications", "comment"),
 }
 # What people without a login do. See test_audit.py and tests/views/access/test_invitations.py.
-BY_STRANGERS = {"login-link", "invitation"}
+BY_STRANGERS = {"login-link", "invitation", "password-reset", "account-mail-confirm"}
 # They show no checkpoint.
 OTHER_FORMS = {"new-run", "annotation", "prune", "share", "bulk-fork", "bulk-resume", "collection-add"}
 
@@ -218,6 +219,15 @@ def _revealed(checkpoint: Checkpoint, **_more: Any) -> Made:
     return reverse("hidden-reveal", args=[checkpoint.pk]), form
 
 
+def _person(route: str, **fields: str) -> Callable[..., Made]:
+    def made(**_more: Any) -> Made:
+        person = teammate("eve")
+        TOTP.activate(person, generate_totp_secret())
+        return reverse(route, args=[person.pk]), fields
+
+    return made
+
+
 def _token(**_more: Any) -> Made:
     token, _text = make_token(teammate("ada"), "ci", Level.VIEWER)
     return reverse("token-revoke", args=[token.pk]), {}
@@ -324,6 +334,10 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "notifications-save": _simple("notifications-save", "", kind="mail", address="ada@example.org"),
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
+    "sessions-end": _person("sessions-end"),
+    "person-reset-link": _person("person-reset-link"),
+    "person-factors-remove": _person("person-factors-remove", reason="lost"),
+    "person-active": _person("person-active"),
     "token-new": _simple("token-new", "", name="ci", level="1", days="7"),
     "token-revoke": _token,
 }

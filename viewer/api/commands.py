@@ -91,7 +91,10 @@ SERVED: Mapping[str, Served] = {
         Right.MEMBERS,
         everywhere=True,
         without=frozenset(
-            {"person", "team", "give", "take", "add", "remove", "end_sessions", "delete", "quota", "location"}
+            {
+                *("person", "team", "give", "take", "add", "remove", "end_sessions", "delete", "quota"),
+                *("location", "remove_second_factors", "deactivate", "activate"),
+            }
         ),
         opens=Audited.TEAM,
     ),

@@ -4,9 +4,12 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from sesame.utils import get_parameters
 
+from viewer.records.accounts import make_reset_link
 from viewer.records.permissions import MAY, May
 from viewer.records.roles import account_named, give
 from viewer.validation import InvalidInput, whole_number
@@ -52,3 +55,11 @@ def login_link(user: User, next_path: str = "/") -> str:
     """Return a URL that logs the user in, once, and redirects to ``next_path``."""
     query = urlencode({**get_parameters(user), "next": next_path})
     return f"{settings.ALLOWED_ORIGINS[0]}{reverse('login-link')}?{query}"
+
+
+def password_link(name: str) -> str:
+    """Return a URL with which a user sets a new password, once. Raises ValidationError if there is none."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise ValidationError(_("There is no account %(name)s.") % {"name": name})
+    return f"{settings.ALLOWED_ORIGINS[0]}{make_reset_link(user, None)}"

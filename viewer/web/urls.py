@@ -16,6 +16,7 @@ from viewer.web.views import (
     launches,
     locations,
     notifications,
+    people,
     projects,
     roles,
     runs,
@@ -200,6 +201,11 @@ role_urls = [
     path("invitations/new/", invitations.new, name="invitation-new"),
     path("invitations/<int:pk>/revoke/", invitations.revoke_one, name="invitation-revoke"),
     path("teams/change/", roles.change_team, name="team-change"),
+    path("people/<int:pk>/", people.show, name="person"),
+    path("people/<int:pk>/sessions/end/", people.end_all, name="sessions-end"),
+    path("people/<int:pk>/password/", people.reset_link, name="person-reset-link"),
+    path("people/<int:pk>/factors/remove/", people.remove_factors, name="person-factors-remove"),
+    path("people/<int:pk>/active/", people.change_active, name="person-active"),
     path("teams/<int:pk>/quotas/", roles.change_quotas, name="team-quotas"),
 ]
 

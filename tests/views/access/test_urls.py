@@ -58,7 +58,7 @@ READ = {
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call", "job-answers"),
     "run-branches",
     "hosts",
-    *("roles", "location-keys"),
+    *("roles", "location-keys", "person"),
     *("roles", "tokens"),
     *("collections", "collection", "collection-export"),
     *("comments", "comment", "comparison-comments", "question-comments", "notifications"),
@@ -75,6 +75,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
         "code-difference",
         "roles",
         "location-keys",
+        "person",
     )
 } | {
     *("location-refresh", "settings-save", "search-save", "search-remove"),
@@ -138,17 +139,19 @@ SENT = {
     ),
     "hidden-reveal",
     *("token-new", "token-revoke"),
+    *("sessions-end", "person-reset-link", "person-factors-remove", "person-active"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
 # What somebody opens who is logging in: test_accounts.py and test_providers.py.
 ENTRANCES = {
-    *("account_login", "account_inactive", "mfa_authenticate"),
+    *("account_login", "account_inactive", "mfa_authenticate", "password-forgotten", "password-reset"),
     *("github_login", "github_callback", "google_login", "google_callback", "openid_connect_login"),
     *("openid_connect_callback", "socialaccount_login_cancelled"),
 }
 # How one logs in, and one's sessions: test_accounts.py.
 ACCOUNT = ENTRANCES | {
-    *("account", "session-end", "sessions-end", "account_change_password", "account_set_password"),
+    *("account-mail", "account-mail-confirm"),
+    *("account", "session-end", "account_change_password", "account_set_password"),
     *("account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_index"),
     *("mfa_activate_totp", "mfa_deactivate_totp", "mfa_list_webauthn", "mfa_add_webauthn"),
     *("mfa_edit_webauthn", "mfa_remove_webauthn", "mfa_view_recovery_codes", "account_logout"),
@@ -229,6 +232,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "item"): item.pk,
         ("pk", "comment"): comment.pk,
         ("pk", "token"): token.pk,
+        ("pk", "people"): teammate(person).pk,
         ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
         ("pk", "invitation"): invite(None, level=Level.VIEWER, location=location)[0].pk,
         ("pk", "team"): Team.objects.create(name=f"team of {person}").pk,

@@ -18,7 +18,9 @@ from viewer.cli.parsing import LOCATION
 from viewer.launching.options import parse_limit
 from viewer.models import Level, Location, Team
 from viewer.presentation.jobs.status import team_usage
+from viewer.records.accounts import REASONS, remove_second_factors, set_active
 from viewer.records.limits import QUOTAS, used_by_team
+from viewer.records.mail import send_waiting
 from viewer.records.roles import (
     HeldRole,
     Holder,
@@ -51,6 +53,16 @@ def _add_roles_arguments(parser: CommandParser) -> None:
     )
     change.add_argument("--remove", type=NAME, metavar="NAME", help=_("Remove this person from the team."))
     change.add_argument("--end-sessions", action="store_true", help=_("End all sessions of the person."))
+    change.add_argument(
+        "--remove-second-factors",
+        choices=tuple(REASONS),
+        type=NAME,
+        metavar="REASON",
+        help=_("Remove all second factors of the person, who has lost them: %(reasons)s.")
+        % {"reasons": ", ".join(REASONS)},
+    )
+    change.add_argument("--deactivate", action="store_true", help=_("Let the person no longer log in."))
+    change.add_argument("--activate", action="store_true", help=_("Let the person log in again."))
     change.add_argument("--delete", action="store_true", help=_("Delete the team with its roles."))
     change.add_argument(
         "--quota",
@@ -90,8 +102,8 @@ def _change(options: Mapping[str, Any]) -> None:
         raise CommandError(_("Name the team: --team TEAM"))
     if changes_role and not (options["team"] or options["person"]):
         raise CommandError(_("Name who has the role: --person NAME or --team TEAM"))
-    if options["end_sessions"]:
-        _end_sessions(options["person"])
+    if any(options[name] for name in ("end_sessions", "remove_second_factors", "deactivate", "activate")):
+        _change_account(options)
     if options["location"] and not changes_role:
         raise CommandError(_("--location needs --give or --take."))
     if changes_role:
@@ -109,11 +121,17 @@ def _change_role(options: Mapping[str, Any]) -> None:
         raise CommandError(_("%s has no such role.") % holder)
 
 
-def _end_sessions(name: str | None) -> None:
-    person = User.objects.filter(username=name).first() if name else None
+def _change_account(options: Mapping[str, Any]) -> None:
+    person = User.objects.filter(username=options["person"] or "").first()
     if person is None:
         raise CommandError(_("Name a person who has an account: --person NAME"))
-    end_sessions(person)
+    if options["end_sessions"]:
+        end_sessions(person)
+    elif options["remove_second_factors"]:
+        remove_second_factors(person, options["remove_second_factors"], None)
+        send_waiting()
+    else:
+        set_active(person, None, is_active=options["activate"])
 
 
 def _change_team(options: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.records.permissions import May
 from viewer.validation import NAME
-from viewer.web.login_links import login_link, owner, teammate
+from viewer.web.login_links import login_link, owner, password_link, teammate
 
 
 class Command(ForklineCommand):
@@ -29,14 +29,27 @@ class Command(ForklineCommand):
             ),
         )
 
+        parser.add_argument(
+            "--new-password",
+            action="store_true",
+            help=_("Print a link with which this user sets a new password instead."),
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         if options["may"] and not options["name"]:
             raise CommandError(
                 _("--may needs a user name: login_link NAME --may run. Your own account may do everything.")
             )
+        if options["new_password"] and (options["may"] or not options["name"]):
+            raise CommandError(_("Name who has forgotten a password: login_link NAME --new-password"))
         prepare_data_folder()
         try:
-            user = teammate(options["name"], options["may"]) if options["name"] else owner()
+            self.say([self._link(options)])
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
-        self.say([login_link(user)])
+
+    def _link(self, options: dict[str, Any]) -> str:
+        """Return the link. Raises ValidationError."""
+        if options["new_password"]:
+            return password_link(options["name"])
+        return login_link(teammate(options["name"], options["may"]) if options["name"] else owner())

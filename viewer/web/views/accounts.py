@@ -22,7 +22,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
@@ -30,6 +30,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.models import Right
 from viewer.records.audit import Action, Audited, record
 from viewer.records.invitations import MAX_TOKEN
+from viewer.records.mail import PASSWORD, SECOND_FACTOR, has_mail, notify_of_change
 from viewer.records.permissions import requires
 from viewer.records.sessions import end_session, end_sessions, sessions_of
 
@@ -103,7 +104,7 @@ def show(request: HttpRequest) -> HttpResponse:
     user = _user(request)
     factors = Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
     context = {"sessions": sessions_of(user), "has_second_factor": factors.exists()}
-    context |= {"providers": providers(request)}
+    context |= {"providers": providers(request), "has_mail": has_mail()}
     return render(request, "accounts/page.html", context)
 
 
@@ -118,16 +119,6 @@ def end(request: HttpRequest) -> HttpResponse:
         raise Http404
     messages.success(request, _("Ended."))
     return redirect("account")
-
-
-@requires(Right.MEMBERS, everywhere=True)
-@require_POST
-def end_all_of(request: HttpRequest, pk: int) -> HttpResponse:
-    """End all sessions of a person."""
-    person = get_object_or_404(User, pk=pk)
-    end_sessions(person)
-    messages.success(request, _("Ended all sessions of %(name)s.") % {"name": person})
-    return redirect("roles")
 
 
 def _user(request: HttpRequest) -> User:
@@ -147,14 +138,17 @@ def remember_session(request: HttpRequest, user: User, **_more: Any) -> None:
 
 @receiver([password_changed, password_set])
 def record_password(user: User, **_more: Any) -> None:
-    """Record a new password."""
+    """Record a new password, and notify its person."""
     record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: password")
+    notify_of_change(user, str(PASSWORD))
 
 
 @receiver([authenticator_added, authenticator_removed, authenticator_reset])
 def record_factor(user: User, authenticator: Authenticator, **_more: Any) -> None:
-    """Record a change of a second factor."""
+    """Record a change of a second factor, and notify its person."""
     record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: {authenticator.type}")
+    if authenticator.type != Authenticator.Type.RECOVERY_CODES:
+        notify_of_change(user, str(SECOND_FACTOR))
 
 
 @receiver([social_account_added, social_account_removed])

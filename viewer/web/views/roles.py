@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -138,7 +139,7 @@ def index(request: HttpRequest) -> HttpResponse:
     is_admin = may_everywhere(request.user, Right.MEMBERS)
     context = {
         "held": list(held_roles(_roles(request))),
-        "people": User.objects.filter(is_active=True).order_by("username") if is_admin else [],
+        "people": _people() if is_admin else [],
         "teams": list(map(_shown, Team.objects.prefetch_related("members"))) if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
         "levels": Level.choices,
@@ -204,6 +205,12 @@ def change_quotas(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
     return redirect("roles")
+
+
+def _people() -> QuerySet[User]:
+    """All accounts, those that can log in first, and whether each has a second factor."""
+    factors = Authenticator.objects.filter(user=OuterRef("pk")).exclude(type="recovery_codes")
+    return User.objects.annotate(has_second_factor=Exists(factors)).order_by("-is_active", "username")
 
 
 def _roles(request: HttpRequest) -> QuerySet[Role]:

@@ -1,0 +1,200 @@
+"""Accounts whose person cannot log in: links for a new password, second factors, and deactivation."""
+
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core import signing
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q
+from django.urls import reverse
+from django.utils.http import base36_to_int, int_to_base36
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, override
+
+from viewer.data_folder.locks import exclusive_transaction
+from viewer.models.annotations import chosen_language
+from viewer.records.audit import Action, Audited, act_as, record
+from viewer.records.mail import ADDRESS, FACTORS_REMOVED, PASSWORD, notify_of_change, send_soon
+from viewer.records.sessions import end_sessions
+
+# Longer texts are no tokens.
+MAX_TOKEN = 100
+MAX_KEY = 2**31
+# Seconds for which a link that confirms a mail address works.
+MAIL_SECONDS = 24 * 60 * 60
+MAIL_SALT = "forkline mail address"
+# Codes, because nothing can be removed from the audit trail.
+REASONS = {
+    "lost": gettext_lazy("The device or the key is lost"),
+    "broken": gettext_lazy("The device or the key is broken or replaced"),
+    "exposed": gettext_lazy("Somebody else may have the codes"),
+}
+
+
+class ChangeRefused(ValidationError):
+    """An account cannot be changed so. The message says why."""
+
+
+# Links for a new password.
+
+
+class ResetTokens(PasswordResetTokenGenerator):
+    """A token works until the password changes, the person logs in, or settings.PASSWORD_RESET_TIMEOUT."""
+
+    key_salt = "forkline password reset"
+
+
+_tokens = ResetTokens()
+
+
+def reset_path(person: User) -> str:
+    """Return the path of the page on which whoever has it sets a new password of this person, once."""
+    return reverse("password-reset", args=[f"{int_to_base36(person.pk)}-{_tokens.make_token(person)}"])
+
+
+def person_of(token: str) -> User | None:
+    """Return the active person whose password a token sets; None if it does not work."""
+    key, _dash, rest = token.partition("-")
+    try:
+        pk = base36_to_int(key) if len(token) <= MAX_TOKEN else MAX_KEY
+    except ValueError:
+        return None
+    person = User.objects.filter(pk=pk, is_active=True).first() if 0 < pk < MAX_KEY else None
+    return person if person and _tokens.check_token(person, rest) else None
+
+
+def person_to_mail(typed: str) -> User | None:
+    """Return the person to whom a mail with a link may be sent, by the name or mail address of their account.
+
+    None if there is none, or no password: somebody who logs in with a provider has none to forget.
+    """
+    found = User.objects.filter(Q(username=typed) | Q(email__iexact=typed), is_active=True).exclude(email="")
+    people = [person for person in found if person.has_usable_password()]
+    # Of two accounts with one address, neither is meant.
+    return people[0] if len(people) == 1 else None
+
+
+def send_reset_link(person: User) -> None:
+    """Send a person the link with which they set a new password, to the address of their account."""
+    with override(chosen_language(person) or settings.LANGUAGE_CODE):
+        link = settings.ALLOWED_ORIGINS[0] + reset_path(person)
+        text = _("With this link, you set a new password for %(name)s. It works once, for a day:") % {
+            "name": person.get_username()
+        }
+        ignore = _("If you did not ask for it, you need not do anything.")
+        send_soon("Forkline: " + _("New password"), f"{text}\n\n{link}\n\n{ignore}\n", person.email)
+    record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: asked for a reset link")
+
+
+def reset_password(token: str, hashed: str) -> User | None:
+    """Use a token, once: store the new password, and end all sessions. Return None if it does not work."""
+    with exclusive_transaction("logins"):
+        person = person_of(token)
+        if person is None:
+            return None
+        person.password = hashed
+        person.save(update_fields=["password"])
+        act_as(person)
+        record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: password by a reset link")
+        end_sessions(person)
+    notify_of_change(person, str(PASSWORD))
+    return person
+
+
+# What an admin changes for somebody.
+
+
+def check_change(person: User, admin: User | None) -> None:
+    """Raise ChangeRefused unless an admin may change how this person logs in. None is at the terminal.
+
+    For themselves, they confirm who they are under Account.
+    """
+    if admin is None:
+        return
+    if admin.pk == person.pk:
+        raise ChangeRefused(_("Change your own account under Account."))
+    if person.is_superuser and not admin.is_superuser:
+        raise ChangeRefused(_("Only a superuser changes the account of a superuser."))
+
+
+def make_reset_link(person: User, admin: User | None) -> str:
+    """Return the path with which a person sets a new password. Raises ChangeRefused."""
+    check_change(person, admin)
+    if not person.is_active:
+        raise ChangeRefused(_("%(name)s can no longer log in.") % {"name": person})
+    record(Action.ADDED, Audited.USER, person.pk, f"{person.get_username()}: reset link")
+    return reset_path(person)
+
+
+def remove_second_factors(person: User, reason: str, admin: User | None) -> int:
+    """Remove all second factors and recovery codes of a person, and end their sessions.
+
+    Return the number of removed ones. Raises ChangeRefused.
+    """
+    check_change(person, admin)
+    if reason not in REASONS:
+        raise ChangeRefused(_("Choose a reason."))
+    with transaction.atomic():
+        removed = Authenticator.objects.filter(user=person).delete()[0]
+        if not removed:
+            raise ChangeRefused(_("%(name)s has no second factor.") % {"name": person})
+        detail = f"{person.get_username()}: removed {removed} second factors, {reason}"
+        record(Action.REMOVED, Audited.USER, person.pk, detail)
+        end_sessions(person)
+    notify_of_change(person, str(FACTORS_REMOVED))
+    return removed
+
+
+def set_active(person: User, admin: User | None, *, is_active: bool) -> None:
+    """Deactivate an account, which ends its sessions, or activate it again. Raises ChangeRefused.
+
+    What it has written and its roles stay.
+    """
+    check_change(person, admin)
+    with transaction.atomic():
+        if not User.objects.filter(pk=person.pk, is_active=not is_active).update(is_active=is_active):
+            return
+        state = "activated" if is_active else "deactivated"
+        record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: {state}")
+        if not is_active:
+            end_sessions(person)
+
+
+# The mail address of an account.
+
+
+def mail_token(person: User, address: str) -> str:
+    """Return a token that shows that its holder reads the mail of an address. Works for this account only."""
+    return signing.dumps([person.pk, person.email, address], salt=MAIL_SALT, compress=True)
+
+
+def address_of(person: User, token: str) -> str | None:
+    """Return the address that a token confirms for this person; None if it does not work any more."""
+    try:
+        pk, former, address = signing.loads(token, salt=MAIL_SALT, max_age=MAIL_SECONDS)
+    except (signing.BadSignature, ValueError, TypeError):
+        return None
+    return str(address) if (pk, former) == (person.pk, person.email) else None
+
+
+def send_mail_token(person: User, address: str) -> None:
+    """Send a link that confirms an address to this address. The caller has checked that it is one."""
+    link = settings.ALLOWED_ORIGINS[0] + reverse("account-mail-confirm", args=[mail_token(person, address)])
+    text = _("With this link, %(name)s receives mail about the account at this address:") % {
+        "name": person.get_username()
+    }
+    ignore = _("If you did not ask for it, you need not do anything.")
+    send_soon("Forkline: " + _("Mail address"), f"{text}\n\n{link}\n\n{ignore}\n", address)
+
+
+def set_address(person: User, address: str) -> None:
+    """Store a confirmed mail address, or none, and notify the former one."""
+    former = person.email
+    with transaction.atomic():
+        person.email = address
+        person.save(update_fields=["email"])
+        record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: mail address")
+    if former and former != address:
+        notify_of_change(person, str(ADDRESS), former)
