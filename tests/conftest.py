@@ -70,8 +70,8 @@ DATABASE = DATA_DIR / "forkline.sqlite3"
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
 # The folders with tests that start servers, and mostly wait for them.
 WAITING = {"deploy", "hosts", "postgresql", "set_up", "supervision"}
-# The folders of jobs whose tests are about processes, sandboxes, proxies and checkouts. They store the same rows
-# as other tests of jobs, so they run with SQLite only.
+# The folders of jobs whose tests are about processes, sandboxes, proxies and checkouts. Other tests of jobs
+# store the same rows, so these run with SQLite only.
 OF_PROCESSES = {"code", "isolation", "keys", "prewarm"}
 HAS_FAILED = pytest.StashKey[bool]()
 
