@@ -8,11 +8,17 @@ from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning import calls_of
 from viewer.engines.crewai.recorded_events import Event, events_of
-from viewer.engines.plan import Edits
+from viewer.engines.plan import Edits, plan_of
 from viewer.launching.labels import step_text
-from viewer.launching.preview import preview_plan
+from viewer.launching.preview import PlanPreview
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
+
+
+def preview_plan(
+    contents: Contents, edits: Edits, last: Contents | None = None, is_fork: bool = True, source: Any = None
+) -> PlanPreview:
+    return PlanPreview(contents, plan_of(contents, edits, last, source, is_fork=is_fork), is_fork)
 
 
 def previewed(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:

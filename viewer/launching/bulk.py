@@ -10,9 +10,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Count, F
 from django.utils.translation import gettext as _
 
-from viewer.engines import engine_of
 from viewer.engines.plan import Edits, plain_steps
-from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.protocol import Contents
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, each_asked_once
 from viewer.launching.edits import INVALID, InvalidValue, parse_value
@@ -34,7 +33,7 @@ from viewer.launching.requests import (
     LaunchOptions,
     branch_beside,
     kept_edits,
-    redactor_of,
+    redacted,
 )
 from viewer.launching.start import check_effects, new_effects
 from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
@@ -46,7 +45,6 @@ from viewer.launching.variations import (
     short_value,
 )
 from viewer.messages.message import UserMessage
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Project, Sweep
 from viewer.records.collections import checkpoints_of
 from viewer.records.prices import UNKNOWN, Cost
@@ -74,7 +72,7 @@ class CommonEdit:
         dimension = Dimension("input" if self.part == VALUE else MODEL, self.name, name, [self.text])
         shown = redacted_value(dimension, self.text)
         for project in dict.fromkeys(projects):
-            shown = redactor_of(project)(shown)
+            shown = redacted(shown, project)
         return f"{name}: {short_value(shown)}" if isinstance(shown, str) else name
 
 
@@ -95,7 +93,7 @@ def edited(contents: Contents, edit: CommonEdit) -> tuple[Edits, dict[str, str]]
                 raise InvalidValue(_("This checkpoint has no agent %r.") % role)
             return Edits(), changed_models({role: parse_model(edit.text)}, models)
     except INVALID as invalid:
-        raise LaunchRefused([Refusal(Code.PLAN, translate(invalid))]) from None
+        raise LaunchRefused([Refusal(Code.PLAN, invalid)]) from None
     return Edits(), {}
 
 
@@ -330,7 +328,7 @@ def _previewed(one: Chosen, request: ForkRequest, taken: set[str]) -> Member:
         if preview.needs_preflight:
             _add_consent(preview)
     except HostRefusal as refused:
-        return Member(one, None, [Refusal(Code.START, translate(refused))])
+        return Member(one, None, [Refusal(Code.START, refused)])
     return Member(one, preview, preview.refusals)
 
 
@@ -339,13 +337,11 @@ def _other_refusals(preview: LaunchPreview, taken: set[str]) -> list[Refusal]:
     request = preview.request
     if request.kind == Job.Kind.RESUME and request.branch in taken:
         in_use = UserMessage("branch.in_use", {"name": request.branch})
-        return [Refusal(Code.START, translate(in_use))]
-    engine = engine_of(request.contents)
-    kind = kind_of(engine, request.contents.kind)
+        return [Refusal(Code.START, in_use)]
     is_resume, edits = request.kind == Job.Kind.RESUME, request.edits
-    if is_resume and engine.editable(request.contents).questions and not edits.answers:
+    if is_resume and request.engine.editable(request.contents).questions and not edits.answers:
         return [Refusal(Code.PLAN, _("It waits for an answer. Give it on its own form."))]
-    if kind.adds_to_state and not preview.plan.steps and (edits.state or edits.as_node):
+    if request.root_kind.adds_to_state and not preview.plan.steps and (edits.state or edits.as_node):
         message = _("Only the project's code knows what runs after this edit. Start it from its own form.")
         return [Refusal(Code.PLAN, message)]
     return []
@@ -358,8 +354,7 @@ def _add_consent(preview: LaunchPreview) -> None:
     if check and check.has_ended and not check.is_outdated:
         preview.add_findings(check)
         return
-    kind = kind_of(engine_of(request.contents), request.contents.kind)
-    is_without = not kind.may_have_effects(request.entry_point)
+    is_without = not request.root_kind.may_have_effects(request.entry_point)
     if request.accepted.effects or is_without:
         return
     try:

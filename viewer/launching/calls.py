@@ -24,7 +24,6 @@ from viewer.launching.options import MODEL_CALLS
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.models import Project
-from viewer.records.recorded_calls import recorded_answers
 from viewer.redaction import MARKER
 
 # Maximum calls, and characters of a result, in the request of a job.
@@ -169,11 +168,6 @@ def _storable(arguments: Any) -> Any:
     except ValueError:
         return json.dumps(arguments, default=str)
     return arguments
-
-
-def answers_of(request: CheckpointRequest) -> RecordedAnswers:
-    """The recorded answers that the run uses; none if it calls the models."""
-    return recorded_answers(request.checkpoint) if request.calls_no_model else RecordedAnswers()
 
 
 def answer_refusals(answers: RecordedAnswers) -> list[Refusal]:

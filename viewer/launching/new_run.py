@@ -25,16 +25,13 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
-    away_host,
-    event_refusals,
-    project_refusals,
+    code_refusals,
     quota_refusals,
     settings_refusals,
     text_refusals,
 )
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job, start_run
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Host, Job, Location, Project, Right, Run
 from viewer.models.roles import present_access
 from viewer.records.bodies import stored_contents
@@ -120,17 +117,17 @@ class NewRunPreview(CheckedLaunch):
 
 def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     """Where the run would write, and the reasons why it cannot start."""
-    preview = NewRunPreview(request=request, away=away_host(request.project))
+    preview = NewRunPreview(request=request)
     kind = request.kind
-    preview.checks = [*project_refusals(request.project, request.options), *quota_refusals(request)]
-    preview.checks += [*settings_refusals(request.settings, kind), *event_refusals(request)]
+    preview.checks = [*code_refusals(request), *quota_refusals(request)]
+    preview.checks += settings_refusals(request.settings, kind)
     preview.checks += text_refusals(request.inputs)
     if kind.prompt and not request.inputs.get(kind.prompt):
         message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
     try:
-        if preview.away:
-            preview.target = _unchecked_target(request, preview.away)
+        if away := preview.away:
+            preview.target = _unchecked_target(request, away)
         elif isinstance(request.target, Location):
             if request.project:
                 preview.target = ask(CheckWriteTarget(request.project.pk, request.target.pk))
@@ -139,7 +136,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
             anywhere = request.roots is None
             preview.target = ask(FindWriteTarget(request.project.pk, str(request.target), anywhere))
     except UnknownLocation as error:
-        preview.checks.append(Refusal(Code.TARGET, translate(error), "new_location", _("New location")))
+        preview.checks.append(Refusal(Code.TARGET, error, "new_location", _("New location")))
     if preview.target and request.project:
         preview.checks += _target_refusals(preview.target, kind, request.project)
     return preview
@@ -211,6 +208,6 @@ def new_run(preview: NewRunPreview) -> Job:
             location = Location.objects.get(pk=opened)
         return start_run(location, project, job_request, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
-        raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.TARGET, refused)]) from refused
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, refused)]) from refused

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
+from viewer.engines.plan import Action, Decision, Edits, Plan, Reason, Step, plan_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
 from viewer.engines.runner_request import Options
@@ -21,25 +21,21 @@ from viewer.host_requests import (
     JobRefused,
     ListCodeChanges,
     ListNextUnits,
-    ReadSource,
     ask,
 )
 from viewer.launching import labels
-from viewer.launching.calls import ToolView, answer_refusals, answers_of, model_note, tool_views, with_calls
+from viewer.launching.calls import ToolView, answer_refusals, model_note, tool_views, with_calls
 from viewer.launching.other_host import OtherHostCheck, check_other_host
 from viewer.launching.refusals import (
     CheckedLaunch,
     Code,
     Refusal,
-    away_host,
     branch_refusals,
     checkpoint_refusals,
-    commit_refusals,
+    code_refusals,
     digest_of,
-    event_refusals,
     find_redacted_parts,
     messages_of,
-    project_refusals,
     quota_refusals,
     settings_refusals,
     text_refusals,
@@ -49,8 +45,7 @@ from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, PreflightCheck, Project, RecordedCode
 from viewer.records.prices import UNKNOWN, Cost, current_prices
-from viewer.records.recorded_calls import recorded_tools
-from viewer.stores.model_calls import ModelUsage, usage_by_model
+from viewer.records.recorded_calls import recorded_answers, recorded_tools
 
 # The plan preview: the steps of a fork or resume, its refusals and its estimated cost.
 
@@ -84,32 +79,74 @@ class StepView:
         return labels.stale_text(self.step.stale)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PlanPreview:
-    """``refusals`` say why these edits cannot start. ``usage`` is that of the previous run, by model."""
+    """The plan of a checkpoint with these ``contents``, as people read it."""
 
-    steps: list[Step] = field(default_factory=list)
-    shown: list[StepView] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    usage: list[ModelUsage] = field(default_factory=list)
-    # Decisions that only the run makes.
-    then: list[str] = field(default_factory=list)
-    decisions: tuple[Decision, ...] = ()
+    contents: Contents
+    plan: Plan
+    is_fork: bool = True
+
+    @property
+    def kind(self) -> RootKind:
+        return kind_of(engine_of(self.contents), self.contents.kind)
+
+    @property
+    def steps(self) -> list[Step]:
+        return self.plan.steps
+
+    @property
+    def shown(self) -> list[StepView]:
+        return [_shown(step, self.kind, self.plan.edits) for step in self.steps]
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why these edits cannot start. A fork without anything left to run creates a branch."""
+        found = [translate(self.plan.refused)] if self.plan.refused else []
+        if self.kind.is_open_ended:
+            return found
+        if self.plan.missing_prompt and self.running_count:
+            return [*found, translate(self.plan.missing_prompt)]
+        has_edits = self.plan.edits.inputs or self.plan.edits.outputs
+        if self.steps and not (self.may_run or self.is_fork or has_edits or found):
+            return [_("Nothing is left to run: fork it, or choose an earlier checkpoint.")]
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should read before the start."""
+        notes = [translate(note) for note in self.plan.outlook.notes]
+        if self.kind.is_open_ended or self.may_run or not self.steps:
+            return notes
+        text = ""
+        if self.plan.edits.inputs or self.plan.edits.outputs:
+            text = _("No %(unit)s runs: the fork only contains your edits.")
+        elif self.is_fork:
+            text = _("No %(unit)s runs and no model is called: the fork is a new branch from here.")
+        return [*notes, text % {"unit": _(self.kind.unit_label)}] if text else notes
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Decisions that only the run makes."""
+        return self.plan.outlook.decisions
+
+    @property
+    def then(self) -> list[str]:
+        return [labels.decision_text(decision) for decision in self.decisions]
 
     @property
     def calls(self) -> int:
         """The number of model calls that the previous run needed for what runs."""
-        return sum(used.calls for used in self.usage)
+        return sum(used.calls for used in self.plan.usage)
 
     @property
     def tokens(self) -> int:
-        return sum(used.tokens for used in self.usage)
+        return sum(used.tokens for used in self.plan.usage)
 
     @property
     def cost(self) -> Cost:
         """What these calls would cost at the present prices."""
-        return current_prices().cost(self.usage) if self.usage else UNKNOWN
+        return current_prices().cost(self.plan.usage) if self.plan.usage else UNKNOWN
 
     @property
     def rerun(self) -> set[str]:
@@ -131,44 +168,6 @@ class PlanPreview:
         return self.running_count > 0 or any(step.action is Action.MAY for step in self.steps)
 
 
-def preview_plan(
-    contents: Contents,
-    edits: Edits,
-    last: Contents | None = None,
-    is_fork: bool = True,
-    source: Any = None,
-) -> PlanPreview:
-    """The plan of these edits.
-
-    The cost is estimated from ``last``, the run's furthest checkpoint. ``source`` is what the engine read in
-    the entry point's source. If nothing is left to run, a fork creates a branch, and a resume is refused.
-    """
-    preview, engine = PlanPreview(), engine_of(contents)
-    kind = kind_of(engine, contents.kind)
-    try:
-        preview.steps = engine.plan(contents, edits, source, is_fork=is_fork)
-    except EditRefused as refused:
-        preview.refusals.append(translate(refused))
-        preview.steps = _plan_without_conflicts(contents, edits)
-    preview.shown = [_shown(step, kind, edits) for step in preview.steps]
-    outlook = engine.outlook(contents, source)
-    preview.decisions = outlook.decisions
-    preview.then = [labels.decision_text(decision) for decision in outlook.decisions]
-    preview.notes = [translate(note) for note in outlook.notes]
-    preview.notes += _notes(contents, kind, preview, edits, is_fork)
-    preview.usage = usage_by_model(engine.previous_calls(contents, last, preview.steps))
-    return preview
-
-
-def _plan_without_conflicts(contents: Contents, edits: Edits) -> list[Step]:
-    """The plan without the refused edits, so that a person can undo a choice; empty if there is none."""
-    without = Edits(inputs=edits.inputs, again=edits.again, keep=edits.keep - edits.again)
-    try:
-        return engine_of(contents).plan(contents, without)
-    except EditRefused:
-        return []
-
-
 def _shown(step: Step, kind: RootKind, edits: Edits) -> StepView:
     if not kind.can_rerun:
         return StepView(step)
@@ -181,27 +180,6 @@ def _shown(step: Step, kind: RootKind, edits: Edits) -> StepView:
     if step.action is Action.PINNED and step.reason is Reason.HELD:
         return StepView(step, "keep", True)
     return StepView(step)
-
-
-def _notes(
-    contents: Contents, kind: RootKind, preview: PlanPreview, edits: Edits, is_fork: bool
-) -> list[str]:
-    notes: list[str] = []
-    if kind.is_open_ended:
-        return notes
-    missing = engine_of(contents).missing_prompt(contents, edits)
-    unit = {"unit": _(kind.unit_label)}
-    if missing and preview.running_count:
-        preview.refusals.append(translate(missing))
-    elif preview.steps and not preview.may_run:
-        if edits.inputs or edits.outputs:
-            notes.append(_("No %(unit)s runs: the fork only contains your edits.") % unit)
-        elif is_fork:
-            text = _("No %(unit)s runs and no model is called: the fork is a new branch from here.")
-            notes.append(text % unit)
-        elif not preview.refusals:
-            preview.refusals.append(_("Nothing is left to run: fork it, or choose an earlier checkpoint."))
-    return notes
 
 
 # What a fork or resume would do, and why it may not start. Nothing is started here.
@@ -295,7 +273,7 @@ class LaunchPreview(CheckpointPreview):
         request = self.request
         if request.entry_point or not self.plan.running_count:
             return ""
-        former = engine_of(request.contents).former_values(request.contents, request.edits)
+        former = request.engine.former_values(request.contents, request.edits)
         return translate(former) if former else ""
 
 
@@ -305,40 +283,45 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
     ``taken`` are the branches of its location, which are read if they are not given.
     """
     contents, is_fork = request.contents, request.kind == Job.Kind.FORK
-    source = source_of(request)
-    plan = preview_plan(contents, request.edits, request.furthest, is_fork, source)
-    if is_fork and request.again_stale and plan.stale:
-        again = request.edits.again | {step.unit for step in plan.stale}
-        edits = replace(request.edits, again=again, keep=request.edits.keep - again)
-        request = replace(request, edits=edits)
-        plan = preview_plan(contents, edits, request.furthest, is_fork, source)
-    is_edited = bool(request.edits.state or request.edits.as_node)
+    checks = source_refusals(request)
+    other_host = check_other_host(request)
+    source = ask(request.source, host=request.source_host) if request.folder else None
+    again_stale = is_fork and request.again_stale
+    plan = plan_of(
+        contents, request.edits, request.furthest, source, is_fork=is_fork, again_stale=again_stale
+    )
+    edits, shown = plan.edits, PlanPreview(contents, plan, is_fork)
+    request, is_edited = replace(request, edits=edits), bool(edits.state or edits.as_node)
+    over_quota = quota_refusals(request)
     recorded = recorded_tools(request.checkpoint, plan.steps, is_edited=is_edited)
-    away = away_host(request.project)
-    answers = answers_of(request)
-    preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded, answers=answers)
-    preview.is_edited = is_edited
-    preview.checks = source_refusals(request) + answer_refusals(answers) + quota_refusals(request)
-    preview.other_host = check_other_host(request)
-    preview.checks += preview.other_host.refusals
+    answers = recorded_answers(request.checkpoint) if request.calls_no_model else RecordedAnswers()
+    checks += [*answer_refusals(answers), *over_quota, *other_host.refusals_of(request)]
     if not request.checkpoint.has_no_copy:
-        preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
-    edits = request.edits
-    preview.checks += text_refusals(edits.inputs, edits.outputs, edits.state, edits.answers)
+        checks += [Refusal(Code.PLAN, message) for message in shown.refusals]
+    checks += text_refusals(edits.inputs, edits.outputs, edits.state, edits.answers)
+    preview = LaunchPreview(
+        request=request,
+        plan=shown,
+        checks=checks,
+        recorded=recorded,
+        answers=answers,
+        is_edited=is_edited,
+        other_host=other_host,
+    )
     if request.checkpoint.state == Checkpoint.State.PRUNED:
-        preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
+        preview.redacted_parts = find_redacted_parts(contents, edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:
-            preview.checks.append(redacted_refusal(preview.redacted_parts))
+            checks.append(redacted_refusal(preview.redacted_parts))
     if request.checkpoint.location.is_only_read:
         is_draft = request.checkpoint.is_scratch or is_fork
         if not is_draft or request.into:
-            preview.checks.append(Refusal(Code.PUBLISH, translate(UserMessage("saver.no_runs"))))
+            checks.append(Refusal(Code.PUBLISH, UserMessage("saver.no_runs")))
     if is_fork:
         taken = request.location.taken_branches if taken is None else taken
-        preview.checks += branch_refusals(request.branch, taken)
-    elif _kind(request).resumes_last_only and not request.checkpoint.is_last:
+        checks += branch_refusals(request.branch, taken)
+    elif shown.kind.resumes_last_only and not request.checkpoint.is_last:
         message = _("Only the last checkpoint of a run can be resumed. Fork this one instead.")
-        preview.checks.append(Refusal(Code.CHECKPOINT, message))
+        checks.append(Refusal(Code.CHECKPOINT, message))
     return preview
 
 
@@ -346,40 +329,19 @@ def in_project(preview: P, project: Project) -> P:
     """The preview in a project that became known after its plan."""
     checks = [one for one in preview.checks if one.code != Code.PROJECT]
     request = replace(preview.request, project=project)
-    checks += [*project_refusals(project, request.options), *event_refusals(request)]
-    checks += commit_refusals(request) if isinstance(request, CheckpointRequest) else []
-    return replace(preview, request=request, checks=checks, away=away_host(project))
-
-
-def _kind(request: CheckpointRequest) -> RootKind:
-    return kind_of(engine_of(request.contents), request.contents.kind)
+    return replace(preview, request=request, checks=[*checks, *code_refusals(request)])
 
 
 def unrestored(request: CheckpointRequest) -> str:
     """What a run without the project's code would lack; empty if nothing, or if it has the code."""
-    missing = None if request.entry_point else engine_of(request.contents).missing_code(request.contents)
+    missing = None if request.entry_point else request.engine.missing_code(request.contents)
     return translate(missing) if missing else ""
 
 
 def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
-    kind = _kind(request)
-    found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
-    found += settings_refusals(request.settings, kind)
-    found += [*project_refusals(request.project, request.options), *commit_refusals(request)]
-    return [*found, *event_refusals(request)]
-
-
-def source_of(request: CheckpointRequest) -> Any:
-    """What the engine reads of the entry point's source; None without a project's folder."""
-    if request.folder is None:
-        return None
-    contents = request.contents
-    engine = engine_of(contents).name
-    commit = request.commit
-    asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind, commit)
-    host = request.project.host_id if request.project else request.checkpoint.location.host_id
-    return ask(asked, host=host)
+    found = checkpoint_refusals(request.checkpoint, request.entry_point, request.root_kind)
+    return [*found, *settings_refusals(request.settings, request.root_kind), *code_refusals(request)]
 
 
 def redacted_refusal(parts: Sequence[str]) -> Refusal:
@@ -420,9 +382,9 @@ class Asked:
 
 def ask_next(request: ForkRequest) -> Asked:
     """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
-    if not _kind(request).adds_to_state or request.project is None:
+    if not request.root_kind.adds_to_state or request.project is None:
         return Asked()
-    if host := away_host(request.project):
+    if host := request.away:
         return Asked(
             refused=_("%(host)s does not answer, so what runs next is unknown.") % {"host": host.name}
         )

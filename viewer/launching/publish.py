@@ -9,7 +9,7 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import kind_of
 from viewer.launching.options import PUBLISH_INTO, SCRATCH
-from viewer.launching.refusals import CheckedLaunch, Code, LaunchRefused, Refusal, away_host, project_refusals
+from viewer.launching.refusals import CheckedLaunch, Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
 from viewer.messages.message import UserMessage
@@ -59,10 +59,7 @@ def preview_publish(request: PublishRequest) -> PublishPreview:
     preview = PublishPreview(
         request=request, kind=kind, count=rows.count(), published=published_as(checkpoint)
     )
-    preview.checks, preview.away = (
-        project_refusals(request.project, request.options),
-        away_host(request.project),
-    )
+    preview.checks = project_refusals(request.project, request.options)
     if message := _refusal(checkpoint, kind, request.into) or _refused_name(request):
         preview.checks.append(Refusal(Code.PUBLISH, message))
     return preview

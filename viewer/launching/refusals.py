@@ -1,6 +1,7 @@
 """Why something cannot start: refusals, and what a preflight check found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -20,10 +21,9 @@ from viewer.launching.edits import has_redacted_part, is_utf8
 from viewer.launching.labels import component_label, loss_label, match_texts, note_text
 from viewer.launching.options import EVENTS, EVERY_EVENT
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchOptions, LaunchRequest
-from viewer.messages.message import message_from
+from viewer.messages.message import UserMessage, message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Host, PreflightCheck, Project
-from viewer.records.hosts import is_away
 from viewer.records.limits import quota_refusal
 from viewer.records.lineage.tree import BranchRefused, checked_branch
 
@@ -59,9 +59,14 @@ class Refusal:
     """A reason. ``field`` is the id of the form field that can resolve it, ``label`` its label, if any."""
 
     code: Code
-    message: str
+    reason: str | UserMessage | Exception
     field: str = ""
     label: str = ""
+
+    @property
+    def message(self) -> str:
+        """The reason in the reader's language."""
+        return translate(self.reason)
 
 
 class LaunchRefused(Exception):
@@ -125,11 +130,6 @@ def copy_refusals(checkpoint: Checkpoint) -> list[Refusal]:
     return [Refusal(Code.CHECKPOINT, message)]
 
 
-def away_host(project: Project | None) -> Host | None:
-    """Return the project's host if it does not answer."""
-    return project.host if project and is_away(project.host_id) else None
-
-
 def project_refusals(project: Project | None, options: LaunchOptions) -> list[Refusal]:
     """Why nothing can run in this project.
 
@@ -138,38 +138,54 @@ def project_refusals(project: Project | None, options: LaunchOptions) -> list[Re
     if project is None or not project.is_confirmed:
         message = _("The project of this location is not confirmed: nothing may run in it yet.")
         return [Refusal(Code.PROJECT, message)]
-    if host := away_host(project):
+    if host := project.away_host:
         message = _("%(host)s does not answer: queue the start, or try again when it is back.")
         refusal = Refusal(Code.HOST, message % {"host": host.name}, "waits-for-host", _("Host"))
         return [] if options.waits_for_host else [refusal]
     try:
         ask(CheckProject(project.pk))
     except JobRefused as refused:
-        return [Refusal(Code.PROJECT, translate(refused))]
+        return [Refusal(Code.PROJECT, refused)]
     return []
+
+
+def code_refusals(request: LaunchRequest) -> list[Refusal]:
+    """Why the project, the recorded commit or the chosen events of a request cannot be used.
+
+    A host that is away checks them when it is back.
+    """
+    found, project = project_refusals(request.project, request.options), request.project
+    if project is None:
+        return found
+    if isinstance(request, CheckpointRequest) and request.uses_recorded_code:
+        message, commit = "", request.commit
+        if not commit:
+            message = _(
+                "No commit was recorded for this checkpoint: only a checkpoint that a job of this project "
+                "wrote, in a git repository, has one."
+            )
+        try:
+            with suppress(HostAway):
+                ask(CheckCommit(project.pk, commit)) if commit else None
+        except JobRefused as refused:
+            message = translate(refused)
+        if message:
+            found.append(Refusal(Code.COMMIT, message, "code", _("Code")))
+    names, engine = set(request.checkpointing.get("events", ())) - {EVERY_EVENT}, request.engine
+    if names and not project.away_host:
+        groups = ask(ListCheckpointEvents(engine.name, project.interpreter), host=project.host_id)
+        if unknown := sorted(names.difference(*(group.events for group in groups))):
+            message = _("The project's %(engine)s does not know these events: %(names)s.")
+            values = {"engine": engine.title, "names": ", ".join(unknown)}
+            found.append(Refusal(Code.EVENTS, message % values, "checkpoint-events", str(EVENTS.label)))
+    return found
 
 
 def quota_refusals(request: LaunchRequest, runs: int = 1) -> list[Refusal]:
     """Why quotas of the person's teams do not allow this number of runs at present."""
     person = request.requested_by
     reason = quota_refusal(person.pk, runs, request.options.start_at) if person else None
-    return [Refusal(Code.QUOTA, translate(reason))] if reason else []
-
-
-def event_refusals(request: LaunchRequest) -> list[Refusal]:
-    """Why the project's engine writes no checkpoints at the chosen events."""
-    names, project = set(request.checkpointing.get("events", ())) - {EVERY_EVENT}, request.project
-    if not names or project is None or away_host(project):
-        # A host that is away refuses unknown events at the start.
-        return []
-    engine = request.engine
-    groups = ask(ListCheckpointEvents(engine.name, project.interpreter), host=project.host_id)
-    unknown = sorted(names.difference(*(group.events for group in groups)))
-    if not unknown:
-        return []
-    message = _("The project's %(engine)s does not know these events: %(names)s.")
-    values = {"engine": engine.title, "names": ", ".join(unknown)}
-    return [Refusal(Code.EVENTS, message % values, "checkpoint-events", str(EVENTS.label))]
+    return [Refusal(Code.QUOTA, reason)] if reason else []
 
 
 def settings_refusals(settings: RunSettings, kind: RootKind) -> list[Refusal]:
@@ -196,7 +212,7 @@ def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:
     try:
         checked_branch(branch, set(taken))
     except BranchRefused as refused:
-        return [Refusal(Code.BRANCH, translate(refused), "branch", _("Branch"))]
+        return [Refusal(Code.BRANCH, refused, "branch", _("Branch"))]
     return []
 
 
@@ -212,27 +228,6 @@ def plan_changed() -> LaunchRefused:
     """The refusal of a form that showed an outdated plan."""
     message = _("The plan has changed with your last edit. Check it, and press the button again.")
     return LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
-
-
-def commit_refusals(request: CheckpointRequest) -> list[Refusal]:
-    """Why the recorded commit of this request cannot run."""
-    if not request.uses_recorded_code or request.project is None:
-        return []
-    commit = request.commit
-    if not commit:
-        message = _(
-            "No commit was recorded for this checkpoint: only a checkpoint that a job of this project wrote, "
-            "in a git repository, has one."
-        )
-        return [Refusal(Code.COMMIT, message, "code", _("Code"))]
-    try:
-        ask(CheckCommit(request.project.pk, commit))
-    except HostAway:
-        # The host checks it when it is back.
-        return []
-    except JobRefused as refused:
-        return [Refusal(Code.COMMIT, translate(refused), "code", _("Code"))]
-    return []
 
 
 # Redacted parts of a checkpoint's stored copy that a run would send to a model.
@@ -393,15 +388,16 @@ class Findings:
 
 @dataclass(slots=True, kw_only=True)
 class CheckedLaunch:
-    """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check.
-
-    If ``away`` is the project's host, what only it knows was not checked. The runner checks it there.
-    """
+    """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check."""
 
     request: LaunchRequest
     checks: list[Refusal] = field(default_factory=list)
     findings: Findings | None = None
-    away: Host | None = None
+
+    @property
+    def away(self) -> Host | None:
+        """The host, if it does not answer. What only it knows is not checked: the runner does it there."""
+        return self.request.away
 
     @property
     def refusals(self) -> list[Refusal]:

@@ -31,7 +31,6 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
-    away_host,
     copy_refusals,
     messages_of,
     plan_changed,
@@ -44,12 +43,12 @@ from viewer.launching.requests import (
     LaunchRequest,
     ReplayRequest,
     matching_entry_point,
-    redactor_of,
+    redacted,
 )
 from viewer.launching.start import earlier_job, queued
 from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location, Project, Sweep
+from viewer.models import Checkpoint, Collection, CollectionItem, Host, Job, Location, Project, Sweep
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import checkpoints_of
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for_replay
@@ -149,7 +148,7 @@ def calls_sentence(count: int) -> str:
 
 def preview_replay(request: ReplayRequest) -> ReplayPreview:
     """How many calls the replay makes, and why it cannot start."""
-    preview = ReplayPreview(request=request, away=away_host(request.project))
+    preview = ReplayPreview(request=request)
     preview.checks = [
         *copy_refusals(request.checkpoint),
         *project_refusals(request.project, request.options),
@@ -218,7 +217,7 @@ def replay(preview: ReplayPreview) -> Job:
 
 def shown_models(models: Sequence[str], project: Project | None) -> list[str]:
     """The names of models without secrets. None is shown while the project's host does not answer."""
-    shown: list[str] | None = redactor_of(project)(list(models))
+    shown: list[str] | None = redacted(list(models), project)
     return shown or [MARKER for _model in models]
 
 
@@ -294,6 +293,11 @@ class CallsReplayRequest(LaunchRequest):
     times: int = 1
     confirmed: int | None = None
     score: str = ""
+
+    @property
+    def away(self) -> Host | None:
+        projects = {one.project for one in self.calls if one.call and one.project}
+        return next((away for project in projects if (away := project.away_host)), None)
 
 
 def calls_of_branch(
@@ -427,11 +431,7 @@ def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
     members = [
         _member(request, one, [] if is_of_one else of_projects.get(one.project, ())) for one in request.calls
     ]
-    preview = CallsReplayPreview(
-        request=request,
-        members=members if size <= MAX_BYTES else [],
-        away=next(filter(None, map(away_host, projects)), None),
-    )
+    preview = CallsReplayPreview(request=request, members=members if size <= MAX_BYTES else [])
     preview.checks = [
         *(copy_refusals(request.checkpoint) if request.checkpoint else ()),
         *(of_projects.get(request.project, ()) if is_of_one else ()),

@@ -1,7 +1,7 @@
 """What a person asks to be started, as plain data, and the names of forks and sweeps."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +18,9 @@ from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import ModelChoice, RecordedCall, ToolChoice
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.host_requests import HostAway, MatchEntryPoint, Redact, ask
+from viewer.host_requests import HostAway, MatchEntryPoint, ReadSource, Redact, ask
 from viewer.launching.edits import as_json
-from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
+from viewer.models import Checkpoint, Host, Job, Location, Project, RecordedCode
 from viewer.models.jobs import EDITS
 from viewer.records.lineage.tree import free_name, name_for
 from viewer.records.runner_requests import REPEATABLE_EDITS
@@ -96,6 +96,11 @@ class LaunchRequest:
         raise NotImplementedError
 
     @property
+    def away(self) -> Host | None:
+        """The project's host if it does not answer."""
+        return self.project.away_host if self.project else None
+
+    @property
     def run_options(self) -> Options:
         """The options that the runner reads, without those that were not chosen."""
         chosen = Options()
@@ -136,6 +141,20 @@ class CheckpointRequest(LaunchRequest):
     @property
     def engine(self) -> Engine[Any]:
         return engine_of(self.contents)
+
+    @property
+    def root_kind(self) -> RootKind:
+        return kind_of(self.engine, self.contents.kind)
+
+    @property
+    def source(self) -> ReadSource:
+        """Asks the ``source_host`` what the engine reads of the entry point's source in the ``folder``."""
+        folder, kind = str(self.folder), self.contents.kind
+        return ReadSource(self.engine.name, folder, self.entry_point, kind, self.commit)
+
+    @property
+    def source_host(self) -> int:
+        return self.project.host_id if self.project else self.checkpoint.location.host_id
 
     @property
     def commit(self) -> str:
@@ -185,7 +204,7 @@ class ForkRequest(CheckpointRequest):
     @property
     def target_on_other_host(self) -> str:
         """The fork target to which it is published on another host; empty if it needs none."""
-        return kind_of(self.engine, self.contents.kind).target_on_other_host if self.on else ""
+        return self.root_kind.target_on_other_host if self.on else ""
 
     @property
     def run_options(self) -> Options:
@@ -297,19 +316,15 @@ class NewRunRequest(LaunchRequest):
 # Redaction of values, for branch names and stored edits.
 
 
-def redactor_of(project: Project | None) -> Callable[[Any], Any]:
-    """Return a function that returns a JSON value without secrets, also those of this project.
+def redacted(value: Any, project: Project | None) -> Any:
+    """Return a JSON value without secrets, also those of this project.
 
-    It returns None while the project's host, which alone knows them, does not answer.
+    None while the project's host, which alone knows them, does not answer.
     """
-
-    def redacted(value: Any) -> Any:
-        try:
-            return ask(Redact(project.pk if project else None, [value]))[0]
-        except HostAway:
-            return None
-
-    return redacted
+    try:
+        return ask(Redact(project.pk if project else None, [value]))[0]
+    except HostAway:
+        return None
 
 
 def matching_entry_point(contents: Contents, project: Project | None) -> str:
@@ -347,10 +362,10 @@ def sweep_prefix(request: SweepRequest) -> str:
 
 def _changes(request: ForkRequest) -> Iterator[tuple[str, str]]:
     """What each edit changes, and its value; an empty one for what is long, structured or a secret."""
-    edits, hide = request.edits, redactor_of(request.project)
+    edits = request.edits
 
     def shown(name: str, value: Any) -> str:
-        hidden = hide({name: value})
+        hidden = redacted({name: value}, request.project)
         text = _text(hidden.get(name)) if isinstance(hidden, dict) else ""
         return "" if MARKER in text else text
 
@@ -360,7 +375,7 @@ def _changes(request: ForkRequest) -> Iterator[tuple[str, str]]:
     settings = {**request.settings.configurable, **request.settings.context}
     for name, value in {**edits.inputs, **(edits.state or {}), **settings}.items():
         yield name, shown(name, value)
-    units = {one.unit: one.title for one in engine_of(request.contents).editable(request.contents).outputs}
+    units = {one.unit: one.title for one in request.engine.editable(request.contents).outputs}
     yield from ((units.get(unit, "output"), "") for unit in edits.outputs)
     yield from (("model", shown("model", model)) for model in dict.fromkeys(request.models.values()))
     yield from ((units.get(unit, unit), "again") for unit in sorted(edits.again) if not edits.outputs)
@@ -378,10 +393,9 @@ def _text(value: Any) -> str:
 
 def kept_edits(request: Mapping[str, Any], project: Project | None) -> dict[str, dict[str, Any]]:
     """The edits of a request that contain no secret, by part and name as in the request."""
-    hide = redactor_of(project)
     typed = {part: request.get(part) or {} for part in EDITS}
     return {
-        part: {name: value for name, value in values.items() if hide({name: value}) == {name: value}}
+        part: {name: one for name, one in values.items() if redacted({name: one}, project) == {name: one}}
         for part, values in typed.items()
     }
 
@@ -396,7 +410,7 @@ def models_to_repeat(job: Job) -> dict[str, str]:
     """The models of the job's request by role, without names that contain a secret."""
     models: dict[str, str] = (job.request.get("options") or {}).get("models") or {}
     names = list(models.values())
-    shown = redactor_of(job.project)(names) if names else None
+    shown = redacted(names, job.project) if names else None
     pairs = zip(models.items(), shown or [None] * len(names), strict=True)
     return {role: model for (role, model), name in pairs if name == model}
 

@@ -21,7 +21,6 @@ from viewer.launching.refusals import (
     Effects,
     LaunchRefused,
     Refusal,
-    away_host,
     effects_refusal,
     plan_changed,
 )
@@ -36,7 +35,6 @@ from viewer.launching.requests import (
     request_digest,
 )
 from viewer.messages.message import UserMessage
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.audit import Action, Audited, record
 from viewer.records.limits import RUNS, quota_refusal
@@ -81,7 +79,7 @@ def refuse_over_quota(
 
 def check_project(project: Project | None, options: LaunchOptions) -> None:
     """Raise JobRefused if the project cannot run. A host that is away checks it when it is back."""
-    if not (options.waits_for_host and away_host(project)):
+    if not (options.waits_for_host and project and project.away_host):
         ask(CheckProject(project.pk if project else None))
 
 
@@ -300,14 +298,14 @@ def new_effects(request: CheckpointRequest) -> Effects:
     try:
         return ask(asked)
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, refused)]) from refused
 
 
 def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:
     """The refusal of a job that could not be stored."""
     if isinstance(refused, BranchTaken) and kind == Job.Kind.FORK:
-        return Refusal(Code.BRANCH, translate(refused), "branch")
-    return Refusal(Code.START, translate(refused))
+        return Refusal(Code.BRANCH, refused, "branch")
+    return Refusal(Code.START, refused)
 
 
 def _refuse_without_next(preview: LaunchPreview) -> None:
@@ -324,6 +322,6 @@ def _refuse_without_next(preview: LaunchPreview) -> None:
     asked = [one for one in units if one.unit == edits.as_node]
     if edits.as_node and units and not asked:
         message = UserMessage("langgraph.no_such_node", {"node": edits.as_node})
-        raise LaunchRefused([Refusal(Code.PLAN, translate(message))])
+        raise LaunchRefused([Refusal(Code.PLAN, message)])
     if asked and not asked[0].error and not asked[0].following:
-        raise LaunchRefused([Refusal(Code.PLAN, translate(UserMessage("langgraph.nothing_follows")))])
+        raise LaunchRefused([Refusal(Code.PLAN, UserMessage("langgraph.nothing_follows"))])

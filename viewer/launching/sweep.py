@@ -16,7 +16,7 @@ from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused
-from viewer.launching.calls import answer_refusals, answers_of, new_choices
+from viewer.launching.calls import answer_refusals, new_choices
 from viewer.launching.edits import InvalidValue
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import CheckpointPreview, source_refusals
@@ -24,7 +24,6 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
-    away_host,
     branch_refusals,
     copy_refusals,
     find_redacted_parts,
@@ -44,13 +43,12 @@ from viewer.launching.start import (
     start_job,
 )
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.collections import SCORE_SECONDS, expected_answer, recorded_key
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.queue import claimants, enqueue
-from viewer.records.recorded_calls import recorded_tools
+from viewer.records.recorded_calls import recorded_answers, recorded_tools
 from viewer.records.runner_requests import request_for, request_for_score
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.
@@ -95,7 +93,7 @@ def score(
             options=options,
         )
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, refused)]) from refused
 
 
 # Starts a sweep: several forks of one checkpoint that differ in some values.
@@ -145,9 +143,10 @@ class SweepPreview(CheckpointPreview):
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations with their plans, and the reasons why they cannot start."""
-    count, away = variation_count(request.dimensions), away_host(request.project)
-    preview = SweepPreview(request=request, count=count, away=away)
-    preview.answers = answers_of(request)
+    count = variation_count(request.dimensions)
+    preview = SweepPreview(request=request, count=count)
+    if request.calls_no_model:
+        preview.answers = recorded_answers(request.checkpoint)
     preview.checks = source_refusals(request) + answer_refusals(preview.answers)
     preview.checks += text_refusals({one.key: list(one.values) for one in request.dimensions})
     if preview.count > MAX_VARIATIONS:
@@ -296,7 +295,7 @@ def start_group(
     except JobRefused as refused:
         if earlier := started_group(key):
             return earlier
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, refused)]) from refused
     return swept
 
 

@@ -12,13 +12,14 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
-from viewer.engines.plan import Edits
+from viewer.engines.plan import Edits, plan_of
 from viewer.engines.protocol import Contents, kind_of
+from viewer.host_requests import ask
 from viewer.launching.edits import ValueKind, canonical, decoded, parse_output, parse_values, same_value
 from viewer.launching.edits import kind_of as value_kind_of
 from viewer.launching.options import ALL_AGENTS, parse_model
-from viewer.launching.preview import PlanPreview, preview_plan, source_of
-from viewer.launching.requests import Dimension, SweepRequest, redactor_of
+from viewer.launching.preview import PlanPreview
+from viewer.launching.requests import Dimension, SweepRequest, redacted
 from viewer.redaction import MARKER
 from viewer.redaction.values import redact
 
@@ -99,11 +100,14 @@ class Variation:
     number: int
     label: str
     branch: str
-    edits: Edits
     models: dict[str, str]
     settings: RunSettings
     plan: PlanPreview
     branch_error: str = ""
+
+    @property
+    def edits(self) -> Edits:
+        return self.plan.plan.edits
 
 
 def variation_count(dimensions: Sequence[Dimension]) -> int:
@@ -114,24 +118,21 @@ def variation_count(dimensions: Sequence[Dimension]) -> int:
 def variations_of(request: SweepRequest) -> Iterator[Variation]:
     """Yield the variation of each combination."""
     branches: set[str] = set()
-    source = source_of(request)
+    source = ask(request.source, host=request.source_host) if request.folder else None
     contents, dimensions = request.contents, request.dimensions
     combinations = product(*(one.values for one in dimensions))
     shown_combinations = product(*_shown_values(request))
     for number, (combination, shown) in enumerate(zip(combinations, shown_combinations, strict=True), 1):
         pairs = list(zip(dimensions, combination, strict=True))
         edits, models = edits_of_values(pairs, contents, request.as_node)
-        plan = preview_plan(contents, edits, request.furthest, source=source)
-        if request.again_stale and plan.stale:
-            edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
-            plan = preview_plan(contents, edits, request.furthest, source=source)
+        plan = plan_of(contents, edits, request.furthest, source, again_stale=request.again_stale)
         varied = [value for one, value in zip(dimensions, shown, strict=True) if len(one.values) > 1]
         branch = _branch(request.prefix, varied, number, branches)
         branches.add(branch)
         named = zip(dimensions, shown, strict=True)
         label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in named)
         settings = _settings_of(pairs, request.settings)
-        yield Variation(number, label, branch, edits, models, settings, plan)
+        yield Variation(number, label, branch, models, settings, PlanPreview(contents, plan))
 
 
 def _shown_values(request: SweepRequest) -> Sequence[Sequence[Any]]:
@@ -140,7 +141,7 @@ def _shown_values(request: SweepRequest) -> Sequence[Sequence[Any]]:
     All of them are redacted while the project's host, which alone knows its secrets, does not answer.
     """
     values = [[redacted_value(one, value) for value in one.values] for one in request.dimensions]
-    shown: list[list[Any]] | None = redactor_of(request.project)(values)
+    shown: list[list[Any]] | None = redacted(values, request.project)
     return shown or [[MARKER] * len(one) for one in values]
 
 

@@ -90,6 +90,11 @@ class Project(models.Model):
         return self.confirmed_at is not None
 
     @property
+    def away_host(self) -> Host | None:
+        """Its host if that does not answer."""
+        return None if Host.objects.answering().filter(pk=self.host_id).exists() else self.host
+
+    @property
     def code(self) -> tuple[str, str, list[str]]:
         """What a person confirms: the interpreter, the environment file and the entry points."""
         return self.interpreter, self.environment_file, self.entry_points

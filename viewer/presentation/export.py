@@ -22,7 +22,7 @@ from viewer.engines.protocol import Engine
 from viewer.engines.recorded_calls import RecordedCall, Sources, Span, recorded_answer
 from viewer.engines.reproduction import NotReproducible
 from viewer.host_requests import MatchEntryPoint, ask
-from viewer.launching.requests import redactor_of
+from viewer.launching.requests import redacted
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.branches import edited_checkpoints, trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
@@ -170,7 +170,7 @@ def _entry_point(run: Run) -> str:
     location = run.location
     for job in run.jobs.order_by("-created_at")[:10]:
         if named := str(job.request.get("entry_point") or ""):
-            return str(redactor_of(location.project)(named) or "")
+            return str(redacted(named, location.project) or "")
     if (project := location.project) is None or not project.entry_points:
         return ""
     return ask(

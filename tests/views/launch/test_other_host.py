@@ -305,7 +305,9 @@ def test_a_secret_of_the_checkpoints_host_is_not_sent_as_an_edit(
             on=on,
             settings=settings,
         )
-        assert "secret of gpu-1" in "".join(one.message for one in check_other_host(request).refusals)
+        assert "secret of gpu-1" in "".join(
+            one.message for one in check_other_host(request).refusals_of(request)
+        )
     assert started(runner, checkpoint, on, input__topic="tea").request["inputs"] == {"topic": "tea"}
 
 

@@ -103,8 +103,7 @@ def _handle_fork(options: Mapping[str, Any]) -> Output:
         request = replace(request, branch=fork_branch(request))
     if options["ask_next"]:
         return next_units_of(request, options)
-    kind = kind_of(engine_of(request.contents), request.contents.kind)
-    into = parsed("--into", partial(parse_fork_target, kind=kind), options["into"])
+    into = parsed("--into", partial(parse_fork_target, kind=request.root_kind), options["into"])
     request = replace(request, into=into)
     return started(request, options)
 

@@ -34,7 +34,6 @@ from viewer.launching.options import ALL_AGENTS, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
 from viewer.models.roles import present_access
 from viewer.presentation.jobs.status import usage_label
@@ -344,5 +343,5 @@ def _chosen(
     except LaunchRefused as refused:
         return Chosen(one.title, checkpoint, refusals=refused.refusals)
     except HostRefusal as refused:
-        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.START, translate(refused))])
+        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.START, refused)])
     return Chosen(one.title, checkpoint, request)

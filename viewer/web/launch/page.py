@@ -96,7 +96,8 @@ class LaunchPage(Generic[Preview, Started]):
         """Each reason once, including those of an attempted start."""
         preview: CheckedLaunch | None = self.preview
         found = preview.refusals if preview else []
-        return list(dict.fromkeys([*found, *self.refused]))
+        each = {(one.code, one.message, one.field): one for one in [*found, *self.refused]}
+        return list(each.values())
 
     @property
     def against(self) -> list[str]:
