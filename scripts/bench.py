@@ -25,6 +25,7 @@ MEASUREMENTS = (
     "several_web_servers",
     "fifty_people",
     "many_locations",
+    "new_teammate",
 )
 
 
