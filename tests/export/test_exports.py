@@ -47,6 +47,21 @@ def test_json_holds_every_checkpoint_and_the_outputs_of_each_branch(
     assert document["run"]["tokens"] == run.tokens and document["run"]["cost_in_dollars"] == run.cost
 
 
+def test_branches_of_a_huge_run_are_left_out(
+    reader: Client, crew_location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = crew_location.runs.get()
+    heads = run.checkpoints.filter(is_branch_head=True).order_by("-row")
+    newest, *others = heads.values_list("branch", "size")
+    # Room for the newest branch and almost for the next one.
+    for room in (newest[1] + others[0][1] - 1, 0):
+        monkeypatch.setattr("viewer.presentation.export.MAX_BYTES", room)
+        document = json.loads(exported(reader, run, "json"))
+        assert [branch["name"] for branch in document["branches"]] == [newest[0]]
+        assert document["branches_left_out"] == len(others) > 0
+        assert len(document["checkpoints"]) == run.checkpoints.count()
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_export_loads_nothing_and_holds_no_key(reader: Client, crew_location: Location, name: str) -> None:
     text = exported(reader, crew_location.runs.get(), name)

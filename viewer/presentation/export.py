@@ -195,8 +195,9 @@ def _record(record: Mapping[str, Any], entry_point: str) -> list[str]:
 # The contents of an export of a run, as plain values.
 
 
-# Inputs and outputs are exported of this many branches, those written last.
-MAX_BRANCHES = 100
+# Inputs and outputs are exported of this many branches, those written last, and of newest checkpoints with this
+# many bytes together, because all of them are in memory at once. One branch always fits.
+MAX_BRANCHES, MAX_BYTES = 100, 64 * 1024 * 1024
 SECTIONS = (Section.INPUTS, Section.STATE, Section.OUTPUTS, Section.MESSAGES)
 
 
@@ -209,14 +210,26 @@ def run_document(run: Run) -> dict[str, Any]:
     heads = list(
         run.checkpoints.filter(is_branch_head=True).select_related("location", "stored_copy").order_by("-row")
     )
+    exported = _exported(heads)
     return {
         "forkline": 1,
         "exported_at": timezone.now().isoformat(timespec="seconds"),
         "run": _run(run),
-        "branches": _branches(run, heads[:MAX_BRANCHES]),
-        "branches_left_out": max(0, len(heads) - MAX_BRANCHES),
+        "branches": _branches(run, exported),
+        "branches_left_out": len(heads) - len(exported),
         "checkpoints": _checkpoints(run, rows),
     }
+
+
+def _exported(heads: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The newest checkpoints of the branches that are exported, at least one."""
+    found, room = list[Checkpoint](), MAX_BYTES
+    for head in heads[:MAX_BRANCHES]:
+        room -= head.size
+        if found and room < 0:
+            break
+        found.append(head)
+    return found
 
 
 def _run(run: Run) -> dict[str, Any]:
