@@ -15,7 +15,7 @@ from pathlib import Path
 from django.conf import settings
 from dotenv import dotenv_values
 
-from viewer.engines import DEFAULT, all_engines, engine_named
+from viewer.engines import DEFAULT, all_engines, engine_named, source
 from viewer.engines.entry_points import EntryPoint
 from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
@@ -93,11 +93,8 @@ def _resolves(root: Path, name: str) -> bool:
 
 def _imported(file: Path) -> Iterator[str]:
     """The first names of the file's absolute imports."""
-    try:
-        tree = ast.parse(content_at(file, MAX_SOURCE_BYTES) or b"")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    tree = source.parsed(content_at(file, MAX_SOURCE_BYTES) or b"")
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

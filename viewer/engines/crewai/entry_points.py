@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from viewer.engines import source
 from viewer.engines.crewai.structs import STATE
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels
 from viewer.messages.catalog import gettext_noop as _
@@ -69,7 +70,7 @@ def may_be_definition(path: Path) -> bool:
     """Whether to read this file. Crews are recognised by the file's name, flows by their schema."""
     if path.name in {"crew.jsonc", "crew.json"}:
         return True
-    return path.name.endswith(YAML_SUFFIXES) and FLOW_SCHEMA in _text(path)
+    return path.name.endswith(YAML_SUFFIXES) and FLOW_SCHEMA in text_at(path, MAX_DEFINITION_BYTES)
 
 
 def agent_definitions(folder: Path, entry_point: str, crew: Definition) -> Iterator[Definition]:
@@ -96,7 +97,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _read(path: Path) -> Definition:
-    text = _text(path)
+    text = text_at(path, MAX_DEFINITION_BYTES)
     try:
         value = parse_jsonc(text) if path.name.endswith(JSON_SUFFIXES) else FewAliases(text).get_single_data()
     except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError, MemoryError):
@@ -131,10 +132,10 @@ class FewAliases(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _text(path: Path) -> str:
+def text_at(path: Path, max_bytes: int) -> str:
     """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
     try:
-        return (content_at(path, MAX_DEFINITION_BYTES) or b"").decode()
+        return (content_at(path, max_bytes) or b"").decode()
     except ValueError:
         return ""
 
@@ -252,16 +253,11 @@ def _kinds_of(folder: Path, entry_point: str) -> set[str]:
     """Return the kinds of an entry point, read from its module or file; empty if they are not clear."""
     if is_file(entry_point):
         return {kind_of(read_definition(folder, entry_point))} - {""}
-    module_name, _, _ = entry_point.partition(":")
-    parts = module_name.split(".")
-    if not all(part.isidentifier() for part in parts):
-        return set()
-    for root in (folder, folder / "src"):
-        for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
-            module = _read_module(folder, path) if 0 < _size(path) <= MAX_BYTES else None
-            if module is not None:
-                points = _entry_points_of(module, _flow_classes([module]))
-                return {point.kind for point in points if point.name == entry_point}
+    for path in source.files_of(folder, entry_point.partition(":")[0]):
+        module = _read_module(folder, path) if 0 < _size(path) <= MAX_BYTES else None
+        if module is not None:
+            points = _entry_points_of(module, _flow_classes([module]))
+            return {point.kind for point in points if point.name == entry_point}
     return set()
 
 
@@ -274,13 +270,9 @@ class _Module:
 
     def original(self, node: ast.expr | None) -> str:
         """Return the last part of the name in a base, decorator or annotation, with aliases resolved."""
-        if isinstance(node, ast.Subscript | ast.Call):
-            return self.original(node.value if isinstance(node, ast.Subscript) else node.func)
-        if isinstance(node, ast.Attribute):
-            return node.attr
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value.rpartition(".")[2]
-        return self.imported.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+        return source.last_name(node, self.imported)
 
 
 def _flow_classes(modules: list[_Module]) -> set[str]:
@@ -373,21 +365,11 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
         parts = parts[:-1]
     if not parts or not all(part.isidentifier() for part in parts):
         return None
-    source = content_at(path, MAX_BYTES) or b""
-    try:
-        if not any(word in source for word in (b"class ", b"Crew", b"Agent", b"from_declaration")):
-            return None
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    content = content_at(path, MAX_BYTES) or b""
+    if not any(word in content for word in (b"class ", b"Crew", b"Agent", b"from_declaration")):
         return None
-    imported = {
-        alias.asname: alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname
-    }
-    return _Module(".".join(parts), tree, imported)
+    tree = source.parsed(content)
+    return _Module(".".join(parts), tree, source.aliases_in(tree)) if tree else None
 
 
 def _project_settings(folder: Path) -> dict[str, Any]:

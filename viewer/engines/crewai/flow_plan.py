@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from viewer.engines import source
 from viewer.engines.crewai.entry_points import Definition, is_file, read_definition
 from viewer.engines.crewai.input_names import sources_of
 
@@ -257,11 +258,7 @@ class _Names:
 
     def original(self, node: ast.AST) -> str:
         """Return the last part of a name, with an import's alias resolved."""
-        if isinstance(node, ast.Call | ast.Subscript):
-            return self.original(node.func if isinstance(node, ast.Call) else node.value)
-        if isinstance(node, ast.Attribute):
-            return node.attr
-        return self.aliases.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+        return source.last_name(node, self.aliases)
 
 
 def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
@@ -306,12 +303,8 @@ def _names_in(trees: list[ast.Module]) -> _Names:
                 names.classes[node.name] = node
             elif isinstance(node, ast.FunctionDef):
                 names.functions[node.name] = node
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-                for target in node.targets:
-                    if isinstance(target, ast.Name) and isinstance(node.value.value, str):
-                        names.texts[target.id] = node.value.value
-            elif isinstance(node, ast.ImportFrom):
-                names.aliases |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        names.texts |= source.assigned_texts(tree.body)
+        names.aliases |= source.aliases_in(tree)
     return names
 
 
@@ -378,13 +371,7 @@ def _text(node: ast.expr, names: _Names) -> str:
 def _members(name: str, names: _Names) -> dict[str, str]:
     """The texts of an enumeration by the names of its members."""
     found = names.classes.get(name)
-    return {
-        target.id: node.value.value
-        for node in (found.body if found else ())
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name) and isinstance(node.value.value, str)
-    }
+    return source.assigned_texts(found.body if found else ())
 
 
 def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:

@@ -9,15 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from viewer.engines import source
 from viewer.engines.crewai.entry_points import (
     Definition,
     agent_definitions,
     is_file,
     read_definition,
+    text_at,
     texts_in,
 )
 from viewer.engines.entry_points import ANNOTATIONS, JSON_TYPES, InputName
-from viewer.validation import content_at
 
 # Placeholders such as ``{topic}``, which CrewAI replaces with the values of a run's inputs.
 
@@ -128,10 +129,10 @@ def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg in TEXTS:
                 value = constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-                for text in _texts(value) if value else ():
+                for text in source.texts_in(value) if value else ():
                     yield from placeholder_names(text)
     for path in _yaml_files(sources[0][0].parent):
-        for line in _text(path).splitlines():
+        for line in text_at(path, MAX_BYTES).splitlines():
             if not line.lstrip().startswith("#"):
                 yield from placeholder_names(line)
 
@@ -143,7 +144,7 @@ def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:
     if flow is None:
         return
     states = [base.slice for base in flow.bases if isinstance(base, ast.Subscript)]
-    names = [_name_of(one) for one in states]
+    names = [source.last_name(one) for one in states]
     if not names or names[0] not in classes:
         yield from (InputName(key) for key in _read_of_state(flow))
         return
@@ -159,15 +160,14 @@ def _of_state(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[InputName
     state = classes.get(name)
     if state is None:
         return
-    for parent in (*(classes.get(_name_of(base)) for base in state.bases), state):
+    for parent in (*(classes.get(source.last_name(base)) for base in state.bases), state):
         for field in parent.body if parent else ():
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 yield _field(field.target.id, field)
 
 
 def _field(name: str, field: ast.AnnAssign) -> InputName:
-    annotation = field.annotation.value if isinstance(field.annotation, ast.Subscript) else field.annotation
-    kind = ANNOTATIONS.get(_name_of(annotation))
+    kind = ANNOTATIONS.get(source.last_name(field.annotation))
     try:
         default = ast.literal_eval(field.value) if field.value else None
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -195,11 +195,7 @@ def _read_of_state(flow: ast.ClassDef) -> list[str]:
 
 
 def _is_state(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "state" and _name_of(node.value) == "self"
-
-
-def _name_of(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return isinstance(node, ast.Attribute) and node.attr == "state" and source.last_name(node.value) == "self"
 
 
 def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
@@ -221,17 +217,10 @@ def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
-    parts = name.split(".")
-    if not all(part.isidentifier() for part in parts):
-        return None
-    for root in (folder, folder / "src"):
-        for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
-            text = _text(path)
-            if text:
-                try:
-                    return path, ast.parse(text)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    return None
+    for path in source.files_of(folder, name):
+        if text := text_at(path, MAX_BYTES):
+            tree = source.parsed(text)
+            return (path, tree) if tree else None
     return None
 
 
@@ -239,20 +228,6 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
     """Yield the YAML files next to the module and in ``config``, where the engine's template has them."""
     found = (path for searched in (folder, folder / "config") for path in sorted(searched.glob("*.y*ml")))
     yield from islice(found, MAX_FILES)
-
-
-def _texts(node: ast.AST) -> Iterator[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            yield part.value
-
-
-def _text(path: Path) -> str:
-    """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
-    try:
-        return (content_at(path, MAX_BYTES) or b"").decode()
-    except ValueError:
-        return ""
 
 
 # Finds the tasks of a crew that have a condition by reading the project's source. Nothing is run.
@@ -294,21 +269,14 @@ def _declared_tasks(folder: Path, entry_point: str) -> Iterator[tuple[str, str]]
 
 def _in_source(trees: list[ast.Module]) -> Iterator[tuple[str, str]]:
     """The name and description of each task that is made with a condition."""
-    texts = {
-        target.id: node.value.value
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name) and isinstance(node.value.value, str)
-    }
+    texts = source.assigned_texts(node for tree in trees for node in ast.walk(tree))
     classes = _conditional_classes(trees)
     for tree in trees:
         for function, call in _calls(tree):
-            if _name(call.func) in classes:
+            if source.last_name(call.func) in classes:
                 given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
                 # The engine names the task of a @task method like the method.
-                is_task = function is not None and "task" in map(_name, function.decorator_list)
+                is_task = function is not None and "task" in map(source.last_name, function.decorator_list)
                 name = _text_of_node(given.get("name"), texts) or (
                     function.name if function and is_task else ""
                 )
@@ -323,7 +291,7 @@ def _conditional_classes(trees: list[ast.Module]) -> set[str]:
             if isinstance(node, ast.ImportFrom):
                 found |= {alias.asname for alias in node.names if alias.name == BASE and alias.asname}
     bases = {
-        node.name: set(map(_name, node.bases))
+        node.name: set(map(source.last_name, node.bases))
         for tree in trees
         for node in tree.body
         if isinstance(node, ast.ClassDef)
@@ -344,12 +312,6 @@ def _calls(
             yield function, node
         inner = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
         waiting += [(inner, child) for child in ast.iter_child_nodes(node)]
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Call | ast.Subscript):
-        return _name(node.func if isinstance(node, ast.Call) else node.value)
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _text_of_node(node: ast.expr | None, texts: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from viewer.engines import source
 from viewer.engines.entry_points import EventGroup, GroupTraits
 from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
@@ -294,7 +295,7 @@ def _listed(tree: ast.Module) -> list[str]:
     """The texts of the assignment to ``LIST``."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == LIST for one in node.targets):
-            return list(dict.fromkeys(_texts(node.value)))
+            return list(dict.fromkeys(source.texts_in(node.value)))
     return []
 
 
@@ -305,7 +306,7 @@ def _groups_by_event(engine: Path) -> dict[str, str]:
         group = path.stem.removesuffix("_events")
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "type":
-                found.update((name, group) for name in _texts(node.annotation))
+                found.update((name, group) for name in source.texts_in(node.annotation))
     return found
 
 
@@ -315,14 +316,5 @@ def _group_by_name(name: str, groups_by_event: dict[str, str]) -> str:
     return max(named, key=len, default="other")
 
 
-def _texts(node: ast.AST) -> Iterator[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            yield part.value
-
-
 def _tree(path: Path) -> ast.Module:
-    try:
-        return ast.parse(content_at(path, MAX_BYTES, follows_links=True) or b"")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
+    return source.parsed(content_at(path, MAX_BYTES, follows_links=True) or b"") or ast.Module([], [])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from viewer.engines import source
 from viewer.engines.entry_points import ANNOTATIONS, EntryPoint, EntryPointLabels, InputName
 from viewer.engines.langgraph.labels import GRAPH
 from viewer.messages.catalog import gettext_noop as _
@@ -173,10 +174,10 @@ def input_names(folder: Path, entry_point: str, kind: str) -> tuple[InputName, .
 def _functional(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The function of this name that ``@entrypoint`` decorates."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-            if any(_last_name(one) == "entrypoint" for one in called):
-                return node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != name:
+            continue
+        if any(source.last_name(one) == "entrypoint" for one in node.decorator_list):
+            return node
     return None
 
 
@@ -194,11 +195,7 @@ def _of_parameter(
 
 
 def _makes_agent(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.Call) and _last_name(node.func) in AGENTS for node in ast.walk(tree))
-
-
-def _last_name(node: ast.expr) -> str:
-    return ast.unparse(node).rpartition(".")[2]
+    return any(isinstance(node, ast.Call) and source.last_name(node) in AGENTS for node in ast.walk(tree))
 
 
 def _states_in(tree: ast.Module) -> Iterator[str]:
@@ -206,7 +203,7 @@ def _states_in(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        called = ast.unparse(node.func).rpartition(".")[2]
+        called = source.last_name(node)
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         state = given.get("input_schema") or given.get("input") or given.get("state_schema")
         if called == "StateGraph" and state is None and node.args:
@@ -237,8 +234,8 @@ def _fields_of(
             original = next(one.name for one in node.names if (one.asname or one.name) == name)
             package = _package_of(folder, module)
             above = package[: len(package) - node.level + 1] if node.level else []
-            source = ".".join(part for part in (*above, node.module or "") if part)
-            return _fields_of(folder, trees, source, original, depth + 1)
+            module = ".".join(part for part in (*above, node.module or "") if part)
+            return _fields_of(folder, trees, module, original, depth + 1)
     return []
 
 
@@ -251,7 +248,7 @@ def _annotated(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 def _type_name(annotation: ast.expr) -> str:
     """The name of the outermost type: ``list`` for ``Annotated[list[str], add]``."""
     if isinstance(annotation, ast.Subscript):
-        outer = ast.unparse(annotation.value).rpartition(".")[2]
+        outer = source.last_name(annotation)
         if outer in ("Annotated", "NotRequired", "Required", "Optional"):
             inner = annotation.slice
             return _type_name(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
@@ -269,18 +266,10 @@ def _package_of(folder: Path, module: str) -> list[str]:
 def _tree(folder: Path, module: str) -> ast.Module | None:
     for path in _paths_of(folder, module):
         if text := read_text(path):
-            try:
-                return ast.parse(text)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return None
+            return source.parsed(text)
     return None
 
 
 def _paths_of(folder: Path, module: str) -> Iterator[Path]:
-    """Where a module of the project may be. Other names could lead out of the folder."""
-    parts = module.split(".")
-    if "/" in module or not all(parts):
-        return
-    for root in (folder, folder / "src", *source_folders(folder)):
-        yield root.joinpath(*parts).with_suffix(".py")
-        yield root.joinpath(*parts, "__init__.py")
+    """Where a module of the project may be."""
+    return source.files_of(folder, module, *source_folders(folder))
