@@ -10,7 +10,7 @@ from django.test import override_settings
 from tests.engine_runs.graphs import PROJECT, Graphs
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.replays import MESSAGES, TOOL, as_replay
-from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import start_runner
 from viewer.models import Project
@@ -100,7 +100,7 @@ def test_a_run_with_allowed_hosts_reaches_its_model_and_no_other(
             environment_file=str(file),
             isolation={**isolation, "allow": [f"localhost:{allowed}"]},
         )
-        storage = LocalJobStorage(tmp_path / "data" / f"job-{allowed}")
+        storage = JobStorage(tmp_path / "data" / f"job-{allowed}")
         storage.create()
         storage.write_request(as_replay(graphs.request("run", GRAPH), "loopback-1"))
         with override_settings(DATA_DIR=tmp_path / "data"):

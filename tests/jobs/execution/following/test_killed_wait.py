@@ -16,6 +16,7 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
 from viewer.host.jobs.processes import tree_of
 from viewer.models import Job, Location, Project
+from viewer.models.jobs import without_edits
 
 WAIT = """
 import sys, uuid, django; django.setup()
@@ -64,7 +65,7 @@ def test_the_next_command_finishes_the_job(
     call_command(*calls[command])
     job.refresh_from_db()
     assert (job.status, marks(project)) == ("interrupted", [str(job.pk)])
-    assert job.ended_at and job.request_without_edits == job.request
+    assert job.ended_at and without_edits(job.request) == job.request
 
 
 def test_a_running_job_is_finished_only_after_its_end(make_job: MakeJob, project: Project) -> None:
