@@ -195,8 +195,8 @@ def _record(record: Mapping[str, Any], entry_point: str) -> list[str]:
 # The contents of an export of a run, as plain values.
 
 
-# Inputs and outputs are exported of this many branches, those written last, and of newest checkpoints with this
-# many bytes together, because all of them are in memory at once. One branch always fits.
+# Inputs and outputs are exported of this many branches, those written last, and of newest checkpoints with
+# this many bytes together, because all of them are in memory at once. One branch always fits.
 MAX_BRANCHES, MAX_BYTES = 100, 64 * 1024 * 1024
 SECTIONS = (Section.INPUTS, Section.STATE, Section.OUTPUTS, Section.MESSAGES)
 
