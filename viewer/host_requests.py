@@ -650,6 +650,17 @@ class ListKeepableKeys(Request[list[KeepableKey]], frozen=True):
     project: int
 
 
+class ListOpenFolders(Request[list[str]], frozen=True):
+    """Return the folders that an isolated project's runs could open now, besides those of the system.
+
+    ``read`` and ``write`` are its further folders. Links and the project's environment lead to the others.
+    """
+
+    project: int
+    read: list[str]
+    write: list[str]
+
+
 class HideProjectSecrets(Request[None], frozen=True):
     """Redact the values of a project's environment file in what is stored already."""
 

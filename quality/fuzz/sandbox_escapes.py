@@ -52,7 +52,9 @@ def _attacked(
     from django.conf import settings
 
     from viewer.host_requests import JobRefused
+    from viewer.launching.isolation import change_isolation
     from viewer.models import Project
+    from viewer.records.isolation import isolation_of
 
     folders = _layout(folder, chance)
     own = Project(folder=str(folders[0]), interpreter=sys.executable)
@@ -87,6 +89,7 @@ def _attacked(
             "sockets": [str(folder / "socket")],
         }
         received = _allow_hosts(own, opened, chance, given, server.getsockname()[1])
+        change_isolation(own, isolation_of(own.isolation))
         (folders[0] / "attack.json").write_text(json.dumps(given))
         try:
             count, succeeded = json.loads(_ended(own, "attacks.py", chance)["result"])
@@ -205,7 +208,9 @@ def _ended(project: Any, child: str, chance: random.Random) -> dict[str, Any]:
 
 def grown(folder: Path) -> tuple[int, list[str]]:
     """Let runs grow in each launcher. Return how many, and what went wrong. Needs Django."""
+    from viewer.launching.isolation import change_isolation
     from viewer.models import Project
+    from viewer.records.isolation import isolation_of
 
     faults = []
     for launcher in ("process", *LAUNCHERS):
@@ -213,8 +218,8 @@ def grown(folder: Path) -> tuple[int, list[str]]:
             own = folder / f"{launcher}-{what}"
             own.mkdir()
             (own / "grow").write_text(what)
-            isolation = {"launcher": launcher, limit: LIMITS[limit]}
-            project = Project.objects.create(folder=str(own), interpreter=sys.executable, isolation=isolation)
+            project = Project.objects.create(folder=str(own), interpreter=sys.executable)
+            change_isolation(project, isolation_of({"launcher": launcher, limit: LIMITS[limit]}))
             started = time.monotonic()
             ended = _ended(project, "grows.py", random.Random(f"{launcher}{what}"))
             error = ended.get("error")

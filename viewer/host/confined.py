@@ -96,7 +96,8 @@ def open_to_runs(folder: Path) -> list[str] | None:
     if not is_sandboxed:
         return None
     read = real_paths(isolation.read)
-    roots = [path for path in (*read, *write) if not isolation.trusted or path in isolation.trusted]
+    # What leads elsewhere since the isolation was set may be a run's.
+    roots = [path for path in (*read, *write) if path in isolation.trusted]
     closed = sorted(closed_paths(project, read, write))
     return [part for root in roots for part in parts_without(root, closed)]
 

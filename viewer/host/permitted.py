@@ -105,6 +105,7 @@ PERMISSIONS: dict[type[asked.Request[Any]], Right] = {
     asked.OpenWriteTarget: Right.RUN,
     asked.CheckImports: Right.RUN,
     asked.ListKeepableKeys: Right.PROJECTS,
+    asked.ListOpenFolders: Right.PROJECTS,
     asked.HideProjectSecrets: Right.RUN,
     asked.Redact: Right.VIEW,
     asked.ReadSizes: Right.VIEW,

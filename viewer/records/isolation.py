@@ -39,8 +39,8 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     """What a project asks for. A limit of 0 is none. The default is a plain process without limits.
 
     ``allow`` are the only hosts and ports that a run reaches, if its network is ``hosts``. ``read`` and
-    ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open to the first
-    run since this was set (viewer/host/jobs/sandbox/paths.py).
+    ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open to
+    runs when this was set (viewer/host/jobs/sandbox/paths.py).
     """
 
     launcher: Launcher = "process"

@@ -8,7 +8,9 @@ import pytest
 
 from tests.jobs.conftest import MakeJob, finished
 from viewer.host.jobs.sandbox import probing
+from viewer.launching.isolation import change_isolation
 from viewer.models import Job, Project
+from viewer.records.isolation import IsolationRefused, isolation_of
 
 # CI has both: as a container or a machine of its own, with a kernel of today.
 WALLS = [
@@ -24,9 +26,19 @@ def launcher(request: pytest.FixtureRequest) -> str:
     return name
 
 
+def isolate(project: Project, **isolation: object) -> None:
+    """Save how the project's runs are isolated, as a person does. What makes no sense is only stored."""
+    try:
+        wanted = isolation_of(isolation)
+    except IsolationRefused:
+        project.change_isolation(isolation)
+    else:
+        change_isolation(project, wanted)
+
+
 def ended(make_job: MakeJob, project: Project, child: str, **isolation: object) -> Job:
     """Run a tiny runner, isolated so. Return the job after its end."""
-    project.change_isolation(dict(isolation))
+    isolate(project, **isolation)
     return finished(make_job(child))
 
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.jobs.conftest import MakeJob, finished, followed
-from tests.jobs.isolation.conftest import ended
+from tests.jobs.isolation.conftest import ended, isolate
 from tests.waiting import wait_until
 from viewer.host import kernel
 from viewer.host.jobs.environment import MARKER
@@ -57,7 +57,7 @@ def test_a_run_that_grows_is_ended_with_all_its_processes(
 
 @pytest.mark.parametrize("launcher", EACH)
 def test_a_cancelled_run_reports_its_end(make_job: MakeJob, project: Project, launcher: str) -> None:
-    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    isolate(project, launcher=launcher, wall_seconds=100)
     job = make_job("interruptible.py")
     with followed(job):
         wait_until(lambda: job.events.filter(kind="task_started").exists())
@@ -70,7 +70,7 @@ def test_a_cancelled_run_reports_its_end(make_job: MakeJob, project: Project, la
 def test_a_run_that_ignores_signals_is_killed(
     make_job: MakeJob, project: Project, launcher: str, settings: object
 ) -> None:
-    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    isolate(project, launcher=launcher, wall_seconds=100)
     job = make_job("ignores_signals.py")
     settings.CANCEL_GRACE_SECONDS = 1  # type: ignore[attr-defined]
     with followed(job):
@@ -84,7 +84,7 @@ def test_a_run_that_ignores_signals_is_killed(
 def test_a_cancelled_run_that_runs_away_is_caught(
     make_job: MakeJob, project: Project, launcher: str, settings: object
 ) -> None:
-    project.change_isolation({"launcher": launcher, "open_files": 200})
+    isolate(project, launcher=launcher, open_files=200)
     job = make_job("runs_away.py")
     settings.CANCEL_GRACE_SECONDS = 8  # type: ignore[attr-defined]
     with followed(job):
@@ -96,7 +96,7 @@ def test_a_cancelled_run_that_runs_away_is_caught(
 
 @pytest.mark.parametrize("launcher", EACH)
 def test_a_killed_supervisor_takes_its_run_along(make_job: MakeJob, project: Project, launcher: str) -> None:
-    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    isolate(project, launcher=launcher, wall_seconds=100)
     job = make_job("hangs.py")
     with followed(job):
         wait_until(lambda: job.events.filter(kind="started").exists())
@@ -107,7 +107,7 @@ def test_a_killed_supervisor_takes_its_run_along(make_job: MakeJob, project: Pro
 
 @pytest.mark.parametrize("launcher", EACH)
 def test_a_person_answers_a_run(make_job: MakeJob, project: Project, launcher: str) -> None:
-    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    isolate(project, launcher=launcher, wall_seconds=100)
     job = make_job("asks.py")
     with followed(job):
         wait_until(lambda: job.questions.exists())
@@ -195,7 +195,7 @@ def test_the_command_of_a_scope_has_its_limits() -> None:
 def test_another_worker_cancels_a_run_that_was_not_recorded(
     make_job: MakeJob, project: Project, launcher: str
 ) -> None:
-    project.change_isolation({"launcher": launcher, "wall_seconds": 100})
+    isolate(project, launcher=launcher, wall_seconds=100)
     job = make_job("interruptible.py")
     with followed(job):
         wait_until(lambda: job.events.filter(kind="task_started").exists())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.jobs.isolation.conftest import ended
+from tests.jobs.isolation.conftest import ended, isolate
 from viewer.host.jobs.spool import LOCK, LOG
 from viewer.models import Job, Location, Project
 
@@ -60,7 +60,7 @@ def test_an_environment_file_that_became_a_link_is_not_read_wherever_it_leads(
 
 @pytest.mark.parametrize("each", ["process", "landlock", "bubblewrap"])
 def test_a_run_inherits_its_log_and_its_lock(make_job: MakeJob, project: Project, each: str) -> None:
-    project.change_isolation({"launcher": each, "wall_seconds": 100})
+    isolate(project, launcher=each, wall_seconds=100)
     job = finished(make_job("shows_descriptors.py"))
     assert job.status == "succeeded", (job.error, job.log_end)
     found = {number: target for number, target in json.loads(job.result) if "/fd" not in target}

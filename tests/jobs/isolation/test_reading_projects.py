@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from tests.jobs.code.repositories import committed, git
+from tests.jobs.isolation.conftest import isolate
 from viewer.host.answers import answer
 from viewer.host.confined import confined, open_to_runs
 from viewer.host.jobs import environment_file
@@ -47,12 +48,11 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
     """Return an isolated project with a flow, in a repository of its own."""
     folder = tmp_path / "project"
     committed(folder, main__py="class Own(Flow):\n    pass\n", settings__yaml="a: 1\n")
-    return Project.objects.create(
-        folder=str(folder),
-        interpreter=sys.executable,
-        confirmed_at=timezone.now(),
-        isolation={"launcher": request.param},
+    found = Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
     )
+    isolate(found, launcher=request.param)
+    return found
 
 
 @pytest.fixture
@@ -191,12 +191,12 @@ def test_no_sources_of_folders_that_the_configuration_names_are_read(project: Pr
     assert name in code_of(project).files
 
 
-@pytest.mark.parametrize("launcher", [{}, {"launcher": "landlock"}])
+@pytest.mark.parametrize("launcher", ["process", "landlock"])
 def test_no_source_is_read_through_links_out_of_the_folder(
-    project: Project, private: Path, launcher: dict[str, str]
+    project: Project, private: Path, launcher: str
 ) -> None:
     own = Path(project.folder)
-    Project.objects.update(isolation=launcher)
+    isolate(project, launcher=launcher)
     (own / "linked").symlink_to(private)
     (own / "langgraph.json").symlink_to(private / "langgraph.json")
     (private / "langgraph.json").write_text('{"graphs": {"secret": "./main.py:graph"}}')
@@ -206,13 +206,13 @@ def test_no_source_is_read_through_links_out_of_the_folder(
     graphs = answer(ListNamedEntryPoints("langgraph", project.folder))
     kinds = answer(ListEntryPointKinds("crewai", project.folder, ["linked.main:Secret"]))
     # Packages that projects share by links are read if their runs can read them as well.
-    assert bool(names) is bool(graphs) is bool(kinds["linked.main:Secret"]) is (not launcher)
+    assert bool(names) is bool(graphs) is bool(kinds["linked.main:Secret"]) is (launcher == "process")
     assert [one.name for one in answer(FindEntryPoints("crewai", project.folder))]
 
 
 def test_what_runs_may_read_is_read(project: Project, private: Path) -> None:
     own = Path(project.folder)
-    project.change_isolation({**project.isolation, "read": [str(private)]})
+    isolate(project, launcher="landlock", read=[str(private)])
     (own / "linked").symlink_to(private)
     names = answer(ListInputNames("crewai", project.folder, "linked.main:Secret", "flow"))
     assert [one.name for one in names] == ["key"]

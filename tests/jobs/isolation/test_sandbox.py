@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.jobs.isolation.conftest import ended, listener
+from tests.jobs.isolation.conftest import ended, isolate, listener
 from viewer.host.jobs.environment import MARKER
 from viewer.models import Job, Location, Project
 
@@ -209,6 +209,21 @@ def test_what_a_run_changes_opens_nothing_to_the_next_one(
     job = finished(make_job("succeeds.py"))
     assert job.status == "failed", by
     assert by == "location" or job.error.code == "isolation.leads_elsewhere"
+
+
+def test_the_first_run_after_the_isolation_was_saved_is_not_believed(
+    make_job: MakeJob, project: Project, tmp_path: Path, launcher: str
+) -> None:
+    _environment, packages = _environment_in(project)
+    isolate(project, launcher=launcher)
+    # A run that was started before, and goes on.
+    (tmp_path / "private").mkdir()
+    (packages / "x.pth").write_text(f"{tmp_path / 'private'}\n")
+    job = finished(make_job("succeeds.py"))
+    assert job.status == "failed" and job.error.code == "isolation.leads_elsewhere"
+    isolate(project, launcher=launcher)
+    Job.objects.update(branch="ended")
+    assert finished(make_job("succeeds.py")).status == "succeeded"
 
 
 def _environment_in(project: Project) -> tuple[Path, Path]:

@@ -10,7 +10,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, status
-from tests.jobs.isolation.conftest import WALLS
+from tests.jobs.isolation.conftest import WALLS, isolate
 from tests.jobs.keys.conftest import KEY, kill_proxy
 from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
@@ -159,7 +159,7 @@ def test_what_a_run_prints_of_its_placeholder_is_redacted(kept: Project, make_jo
 def test_an_isolated_run_reaches_its_model_by_the_proxy(
     kept: Project, make_job: MakeJob, server: Upstream, launcher: str
 ) -> None:
-    kept.change_isolation({"launcher": launcher})
+    isolate(kept, launcher=launcher)
     called, job = Path(kept.folder) / "called", make_job("calls_its_model.py")
     with followed(job):
         wait_until(lambda: called.exists() and called.read_text().count("200") > 1)

@@ -19,6 +19,7 @@ from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.processes import RunnerProcess
+from viewer.host.jobs.sandbox.paths import folders_to_read, folders_to_write
 from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import start_runner
 from viewer.models import Project
@@ -45,7 +46,7 @@ def project(
         port = urlsplit(one_server.url).port
         launcher, further = "bubblewrap", {**further, "network": "hosts", "allow": [f"127.0.0.1:{port}"]}
     with override_settings(PREWARM=True, DATA_DIR=tmp_path / "data"):
-        yield Project(
+        found = Project(
             pk=1,
             folder=str(PRESS),
             interpreter=str(engine_python),
@@ -53,6 +54,12 @@ def project(
             isolation={"launcher": launcher, **LIMITS, **further},
             confirmed_at=timezone.now(),
         )
+        if further:
+            found.isolation["trusted"] = [
+                *folders_to_read(found, further["read"]),
+                *folders_to_write(found, []),
+            ]
+        yield found
 
 
 def started(folder: Path, project: Project, request: dict[str, Any]) -> tuple[RunnerProcess, dict[str, Any]]:

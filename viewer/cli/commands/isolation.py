@@ -5,17 +5,16 @@ from typing import Any
 
 import msgspec
 from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.commands.roles import role_location
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.parsing import LOCATION
+from viewer.host_requests import HostRefusal
+from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
-from viewer.models import Project
 from viewer.presentation.isolation import isolation_lines, launchers_of
-from viewer.records.audit import Action, Audited, record
 from viewer.records.isolation import (
     LAUNCHERS,
     LIMITS,
@@ -81,7 +80,10 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
     except IsolationRefused as refused:
         raise CommandError(translate(refused)) from None
     if given or options["off"]:
-        _change(project, changed)
+        try:
+            change_isolation(project, changed)
+        except HostRefusal as refused:
+            raise CommandError(translate(refused)) from None
     document = {
         "project": project.folder,
         "isolation": changed.as_data(),
@@ -94,12 +96,6 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
         *(text % {"label": one.label, "reason": one.reason} for one in reasons),
     ]
     return Output(document, lines)
-
-
-@transaction.atomic
-def _change(project: Project, isolation: Isolation) -> None:
-    project.change_isolation(isolation.as_data())
-    record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {isolation.launcher}")
 
 
 ISOLATION = Subcommand(

@@ -14,6 +14,7 @@ from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.kept_keys import keepable_keys
 from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.jobs.sandbox.paths import folders_to_read, folders_to_write
 from viewer.host.jobs.sandbox.starting import isolation_for
 from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
@@ -48,6 +49,12 @@ def _(request: asked.CheckImports) -> UserMessage | None:
 @_answer.register
 def _(request: asked.ListKeepableKeys) -> list[asked.KeepableKey]:
     return keepable_keys(Project.objects.get(pk=request.project))
+
+
+@_answer.register
+def _(request: asked.ListOpenFolders) -> list[str]:
+    project = Project.objects.get(pk=request.project)
+    return sorted({*folders_to_read(project, request.read), *folders_to_write(project, request.write)})
 
 
 @_answer.register

@@ -33,6 +33,7 @@ from viewer.host_requests import (
     ReadInterpreter,
     ask,
 )
+from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
 from viewer.models import Location, Project, Right
 from viewer.models.roles import unrestricted
@@ -213,10 +214,12 @@ def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
     form = IsolationForm(request.POST, stored=_asked_for(project))
     if not form.is_valid():
         return _page(request, location, _proposed(location), None, sent_isolation=form)
-    with transaction.atomic():
-        project.change_isolation(form.isolation.as_data())
-        record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {form.isolation.launcher}")
-    messages.success(request, _("Isolation saved."))
+    try:
+        change_isolation(project, form.isolation)
+    except HostRefusal as refused:
+        messages.error(request, translate(refused))
+    else:
+        messages.success(request, _("Isolation saved."))
     return _back_to(request, location, "isolation")
 
 

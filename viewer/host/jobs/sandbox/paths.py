@@ -6,11 +6,9 @@ environment files, or anything else of the user's.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from django.db import transaction
 
 from viewer.engines.runner_request import Request
 from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_without, real_paths
@@ -55,14 +53,11 @@ def open_paths(
     program: str,
 ) -> OpenPaths:
     """The paths of a run in a sandbox. ``folder`` is the job's, ``program`` the runner. Raises JobRefused."""
-    interpreter = Path(project.interpreter)
-    found = [*_linked(interpreter.parent.parent), *_prefixes(interpreter)]
-    found += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
-    # The prefix of an interpreter in ~/bin is the home folder.
-    read = [path for path in real_paths(found) if not Path.home().is_relative_to(path)]
-    read += real_paths(isolation.read)
-    write = real_paths([project.folder, *isolation.write])
-    _refuse_untrusted(isolation, project, {*read, *write})
+    read, write = folders_to_read(project, isolation.read), folders_to_write(project, isolation.write)
+    # Links, pyvenv.cfg and ``.pth`` files name these, and a run may write them if its environment is in the
+    # project's folder.
+    if new := sorted({*read, *write} - {*isolation.trusted}):
+        raise JobRefused("isolation.leads_elsewhere", path=new[0])
     fixed = [*SYSTEM, *(OF_LANDLOCK if isolation.launcher == "landlock" else ())]
     # Certificates of the server: the project's file, which a run may have written, could name any file.
     fixed += [*(os.environ.get(name, "") for name in CERTIFICATES), environment[GUARD]]
@@ -81,6 +76,20 @@ def open_paths(
     return OpenPaths(read, [*write, *_in_place(write, [*inside])], [*inside])
 
 
+def folders_to_read(project: Project, further: Iterable[str]) -> list[str]:
+    """What a run may read of its interpreter and the further folders, and where their links lead now."""
+    interpreter = Path(project.interpreter)
+    found = [*_linked(interpreter.parent.parent), *_prefixes(interpreter)]
+    found += [str(entry) for _file, entry in path_entries(interpreter) if entry.is_absolute()]
+    # The prefix of an interpreter in ~/bin is the home folder.
+    return [path for path in real_paths(found) if not Path.home().is_relative_to(path)] + real_paths(further)
+
+
+def folders_to_write(project: Project, further: Iterable[str]) -> list[str]:
+    """What a run may write besides its job and its stores, and where links lead now."""
+    return real_paths([project.folder, *further])
+
+
 def _in_place(write: list[str], closed: list[str]) -> list[str]:
     """The folders between what a run may write and what is closed in it.
 
@@ -94,22 +103,6 @@ def _in_place(write: list[str], closed: list[str]) -> list[str]:
         if is_within(str(folder), root) and str(folder) != root
     }
     return sorted(folder for folder in found if not any(is_within(folder, path) for path in closed))
-
-
-def _refuse_untrusted(isolation: Isolation, project: Project, paths: set[str]) -> None:
-    """Raise JobRefused for a path that was not open to the first run since the isolation was set.
-
-    Links, pyvenv.cfg and ``.pth`` files name these paths, and a run may write them if its environment is in
-    the project's folder.
-    """
-    if isolation.trusted:
-        if new := sorted(paths - set(isolation.trusted)):
-            raise JobRefused("isolation.leads_elsewhere", path=new[0])
-        return
-    with transaction.atomic():
-        stored = Project._base_manager.select_for_update().filter(pk=project.pk).first()
-        if stored is not None and stored.isolation == project.isolation:
-            stored.change_isolation({**stored.isolation, "trusted": sorted(paths)})
 
 
 def _stores(request: Request) -> Iterator[str]:
