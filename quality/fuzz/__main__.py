@@ -22,6 +22,7 @@ TESTS = (
     "hostile_repositories",
     "hostile_savers",
     "sandbox_escapes",
+    "planted_files",
     "pruned_threads",
     "quotas",
     "quotas_postgresql",

@@ -33,7 +33,7 @@ PROGRAMS = (
 # What Python may still have to import in the thread.
 IMPORTED = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    str(Path(__file__).resolve().parents[1]),
+    str(Path(__file__).parents[1]),
 )
 _thread = threading.local()
 
@@ -49,7 +49,7 @@ def confined(folder: Path, read: Callable[[], Result], *more: Path) -> Result:
         return read()
     # A thread of its own: nothing opens again what Landlock has closed.
     with ThreadPoolExecutor(1, "confined") as threads:
-        roots += map(str, more)
+        roots += real_paths(map(str, more))
         return threads.submit(copy_context().run, _closed_but_for, roots, read).result()
 
 
@@ -61,7 +61,8 @@ def is_confined() -> bool:
 def _closed_but_for(roots: list[str], read: Callable[[], Result]) -> Result:
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        kernel.restrict_files([*PROGRAMS, *IMPORTED], [os.devnull], network=False, data=roots)
+        programs = real_paths([*PROGRAMS, *IMPORTED])
+        kernel.restrict_files(programs, [os.devnull], network=False, data=roots)
         kernel.install_filter(kernel.system_call_filter(()))
     except OSError as error:
         reason = error.strerror or str(error)

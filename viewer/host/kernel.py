@@ -150,9 +150,9 @@ def restrict_files(
 ) -> int:
     """Close all files but those in these folders, for this thread, what it starts, and their descendants.
 
-    Of those in ``data``, none can be executed. Without ``network``, TCP is closed as well where the kernel
-    has it. Paths that do not exist are skipped. Return the version. Raises OSError. The caller has set
-    ``PR_SET_NO_NEW_PRIVS``.
+    Paths that lead through a link are skipped, as those that do not exist: where it leads is a path of its
+    own. Nothing in ``data`` can be executed. Without ``network``, TCP is closed as well where the kernel has
+    it. Return the version. Raises OSError. The caller has set ``PR_SET_NO_NEW_PRIVS``.
     """
     version = landlock_version()
     handled = handled_rights(version)
@@ -175,7 +175,11 @@ def restrict_files(
 def _allow(rules: int, path: str, rights: int) -> None:
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not Path(f"/proc/self/fd/{opened}").is_dir():
+        found = Path(f"/proc/self/fd/{opened}")
+        if str(found.readlink()) != path:
+            # Another run may have put it there after the path was chosen.
+            return
+        if not found.is_dir():
             rights &= OF_FILES
         _call(LANDLOCK_ADD, rules, RULE_PATH, struct.pack("=Qi", rights, opened), 0)
     finally:

@@ -10,7 +10,7 @@ from viewer.models import Project
 
 
 def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
-    """The variables of the file, and what identifies it: its device and number; nothing without a file.
+    """The variables of the file, and what identifies it: its device and number; nothing if it is missing.
 
     Raises OSError, ValueError, and JobRefused if an isolated run has replaced it by a link to another one.
     """
@@ -19,8 +19,11 @@ def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
         return {}, []
 
     def read() -> tuple[dict[str, str], list[int]]:
-        # A pipe is refused by ``read_values``.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            # ``read_values`` refuses a pipe.
+            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return {}, []
         status = os.fstat(descriptor)
         os.close(descriptor)
         return read_values(str(file)), [status.st_dev, status.st_ino]
