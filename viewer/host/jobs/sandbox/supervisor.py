@@ -18,7 +18,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
@@ -31,6 +31,7 @@ import psutil
 
 from viewer.host import kernel
 from viewer.host.jobs import spool
+from viewer.host.jobs.sandbox import mounts
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 # Of each limit: the controller, its file in the second or first version, and the unit.
@@ -50,6 +51,7 @@ SECONDS_TO_START = 10
 QUIET_LISTINGS, SECONDS_TO_STOP = 20, 1.0
 # Shared memory of a sandbox, as much as Docker has it.
 SHARED_MEMORY_BYTES = 64 * 1024**2
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108
 # What a program in a container of its own needs besides its files.
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -291,6 +293,7 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
     reading, writing = os.pipe()
     # bubblewrap starts the run once something was written to it.
     held, release = os.pipe()
+    targets = mount_targets(request)
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -321,6 +324,7 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
     end = time.monotonic() + SECONDS_TO_START
     # The status stays open: bubblewrap writes to it again at its end.
     document = first_status(child, reading, end)
+    refuse_other_mounts(child, int(document["child-pid"]), request, targets, list(files), end)
     if hosts:
         reached = allowed_hosts.endpoints(hosts)
         listeners = allowed_hosts.listen_within(int(document["child-pid"]), list(reached), end)
@@ -330,6 +334,38 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
     os.close(release)
     facts = bubblewrap_facts(child, reading, document, end, is_own=is_own, hidden=request["hidden"])
     return child, facts | ({"hosts": request["allow"]} if hosts else {})
+
+
+def mount_targets(request: SupervisorRequest) -> dict[str, set[mounts.Identity]]:
+    """What bubblewrap may mount, by where it may. Links were followed when the paths were chosen."""
+    may_write = mounts.identities(request["write"])
+    may_read = mounts.identities(request["read"]) | may_write
+    temporary = mounts.identities([request["temporary"]])
+    found = dict.fromkeys(request["read"], may_read) | dict.fromkeys(request["write"], may_write)
+    return found | dict.fromkeys(TEMPORARY_FOLDERS, temporary)
+
+
+def refuse_other_mounts(
+    child: int,
+    process: int,
+    request: SupervisorRequest,
+    targets: Mapping[str, set[mounts.Identity]],
+    files: Collection[str],
+    end: float,
+) -> None:
+    """Raise NotStarted if another run has led bubblewrap elsewhere. The run of this process waits meanwhile.
+
+    ``files`` are made for the run.
+    """
+    while not mounts.are_complete(process, request["temporary"]):
+        has_ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if has_ended or time.monotonic() > end:
+            raise NotStarted(ended_text(child))
+        time.sleep(0.005)
+    # A program may have replaced a file of the system since then.
+    found = {target: may_be | targets[target] for target, may_be in mount_targets(request).items()}
+    if wrong := mounts.wrong_mount(process, found, request["closed"], files):
+        raise NotStarted(f"{wrong} leads elsewhere than when the run was prepared")
 
 
 def in_memory(data: bytes) -> tuple[Any, int]:
@@ -354,7 +390,7 @@ def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> 
     # Targets, and where they lead. The deeper target decides, and of the same one what is written.
     binds = [(path, "--ro-bind-try", path) for path in request["read"] if path not in files]
     binds += [(path, "--bind-try", path) for path in request["write"]]
-    binds += [(folder, "--bind", request["temporary"]) for folder in ("/tmp", "/var/tmp")]  # noqa: S108
+    binds += [(folder, "--bind", request["temporary"]) for folder in TEMPORARY_FOLDERS]
     for path in request["closed"]:
         if Path(path).is_dir():
             binds.append((path, "--tmpfs", ""))
