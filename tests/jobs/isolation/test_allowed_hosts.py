@@ -336,3 +336,10 @@ def test_names_get_addresses_that_no_other_host_has() -> None:
     assert {"127.64.0.2 b.example", "127.64.0.3 a", "127.0.0.1 localhost"} <= set(lines)
     with pytest.raises(ValueError, match="not the name of a host"):
         files([("a\n127.0.0.1 b", 443)])
+
+
+def test_the_name_of_this_machine_can_be_an_allowed_host() -> None:
+    own = os.uname().nodename
+    lines = files([(own.lower(), 443)])["/etc/hosts"].decode().lower().splitlines()
+    assert [line for line in lines if line.endswith(f" {own.lower()}")] == [f"127.64.0.1 {own.lower()}"]
+    assert f"127.0.0.1 {own.lower()}" in files([("other", 443)])["/etc/hosts"].decode().lower()

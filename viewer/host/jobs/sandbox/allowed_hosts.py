@@ -74,9 +74,10 @@ def is_address(host: str) -> bool:
 def files(hosts: Sequence[Destination]) -> dict[str, bytes]:
     """The files of the sandbox that lead names to their addresses, by their paths. Raises ValueError."""
     addresses = {"localhost": LOOPBACK} | _addresses(hosts)
-    if own := PLAIN_NAME.fullmatch(os.uname().nodename):
-        # Programs look up the name of their machine.
-        addresses = {own[0]: LOOPBACK} | addresses
+    own = os.uname().nodename
+    if PLAIN_NAME.fullmatch(own) and own.lower() not in addresses:
+        # Programs look up the name of their machine. The first line of a name counts, in either case.
+        addresses = {own: LOOPBACK} | addresses
     if strange := [name for name in addresses if not PLAIN_NAME.fullmatch(name)]:
         raise ValueError(f"{strange[0]!r} is not the name of a host")
     lines = [f"{address} {name}\n" for name, address in addresses.items()]
