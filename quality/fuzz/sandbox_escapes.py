@@ -57,11 +57,13 @@ def _attacked(
     from viewer.records.isolation import isolation_of
 
     folders = _layout(folder, chance)
-    own = Project(folder=str(folders[0]), interpreter=sys.executable)
     networks = ["none", "all", *(["hosts"] if launcher == "bubblewrap" else [])]
-    own.isolation = {"launcher": launcher, "network": chance.choice(networks)}
-    has_network = own.isolation["network"] == "all"
-    own.save()
+    network = chance.choice(networks)
+    own = Project.objects.create(
+        folder=str(folders[0]),
+        interpreter=sys.executable,
+        isolation={"launcher": launcher, "network": network},
+    )
     others = [
         Project.objects.create(
             folder=str(one), interpreter=sys.executable, environment_file=str(one / ".env")
@@ -85,7 +87,7 @@ def _attacked(
             "write": [str(one) for one in folders[1:]] + ["/etc", "/usr/lib", str(Path.home())],
             "replace": [str(path) for path in victims],
             "processes": [process.pid, os.getpid(), 1],
-            "addresses": [] if has_network else [address, "192.0.2.1:80", "[::1]:22", "2001:db8::1:443"],
+            "addresses": [] if network == "all" else [address, "192.0.2.1:80", "[::1]:22", "2001:db8::1:443"],
             "sockets": [str(folder / "socket")],
         }
         received = _allow_hosts(own, opened, chance, given, server.getsockname()[1])
@@ -98,16 +100,12 @@ def _attacked(
             expected = {"isolation.cannot_close", "isolation.environment_file_leads_out"}
             faults += [] if refused.message.code in expected else [f"{folder.name}: {refused}"]
             count, succeeded = 0, []
-        counts[f"with the network {own.isolation['network']}"] += count
+        counts[f"with the network {network}"] += count
         server.setblocking(False)
         with suppress(BlockingIOError):
             server.accept()
-            faults += [] if has_network else [f"{folder.name}: a connection came to what is closed"]
-        if (
-            own.isolation["network"] == "hosts"
-            and count
-            and not any(one[:7] == b"CONNECT" for one in received)
-        ):
+            faults += [] if network == "all" else [f"{folder.name}: a connection came to what is closed"]
+        if network == "hosts" and count and not any(one[:7] == b"CONNECT" for one in received):
             faults.append(f"{folder.name}: the allowed host was not reached")
         is_alive = process.poll() is None
         process.kill()
