@@ -186,7 +186,9 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _commit(folder: Path) -> None:
-    _git(folder, "add", "--all", "--ignore-errors")
+    # git does not add all of a hostile folder.
+    with suppress(subprocess.CalledProcessError):
+        _git(folder, "add", "--all", "--ignore-errors")
     _git(folder, "commit", "-q", "--allow-empty", "-m", "work")
 
 
