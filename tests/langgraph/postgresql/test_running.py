@@ -18,6 +18,7 @@ from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, WarmGraphs
 from tests.engine_runs.prewarmed import WarmPython
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.file_bytes import bytes_of
+from tests.jobs.isolation.conftest import isolate
 from tests.langgraph.launching.test_running import address
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, PORT, READER, WRITER, Server
 from tests.terminal import Terminal
@@ -251,15 +252,15 @@ def test_a_run_with_allowed_hosts_reaches_its_database(
     database = made(("fan", "fan"))
     location, before = database.location(), database.rows()
     project = Project.objects.get()
-    base = {"launcher": "bubblewrap", "network": "hosts", "write": [str(tmp_path)]}
+    base: dict[str, object] = {"launcher": "bubblewrap", "network": "hosts", "write": [str(tmp_path)]}
     fork = ("fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
-    project.change_isolation({**base, "allow": ["api.openai.com:443"]})
+    isolate(project, **base, allow=["api.openai.com:443"])
     assert "without a host" in terminal.refused(*fork, "--wait")["error"]
     with on_localhost(database.server) as port:
         connection = f"host=localhost port={port} dbname={database.name} user={WRITER}"
         settings.POSTGRESQL_LOCATIONS = {"support": connection}
         assert f"Allow localhost:{port} on" in terminal.refused(*fork, "--branch", "b", "--wait")["error"]
-        project.change_isolation({**base, "allow": [f"localhost:{port}"]})
+        isolate(project, **base, allow=[f"localhost:{port}"])
         done = terminal.succeeded(*fork, "--branch", "c")
     assert database.ran() == ["end", "left", "right"] and database.rows() == before
     assert done["isolation"]["hosts"] == [f"localhost:{port}"]

@@ -15,11 +15,11 @@ from django.utils import timezone
 from tests.engine_runs.checkpoints import after_task, crew_after, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, request_for
+from tests.jobs.isolation.conftest import noted
 from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.sandbox.paths import folders_to_read, folders_to_write
 from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import start_runner
 from viewer.models import Project
@@ -54,12 +54,7 @@ def project(
             isolation={"launcher": launcher, **LIMITS, **further},
             confirmed_at=timezone.now(),
         )
-        if further:
-            found.isolation["trusted"] = [
-                *folders_to_read(found, further["read"]),
-                *folders_to_write(found, []),
-            ]
-        yield found
+        yield noted(found) if further else found
 
 
 def started(folder: Path, project: Project, request: dict[str, Any]) -> tuple[RunnerProcess, dict[str, Any]]:
