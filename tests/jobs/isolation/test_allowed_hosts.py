@@ -1,5 +1,6 @@
 """A run in bubblewrap reaches the hosts that its project allows, and nothing else."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -17,7 +18,7 @@ import pytest
 from tests.jobs.conftest import MakeJob, followed
 from tests.jobs.isolation.conftest import ended, isolate, listener
 from tests.waiting import wait_until
-from viewer.host.jobs.sandbox.allowed_hosts import MAX_CONNECTIONS, endpoints, files, forward
+from viewer.host.jobs.sandbox.allowed_hosts import MAX_CONNECTIONS, Forwarder, endpoints, files
 from viewer.models import Job, Project
 from viewer.records.isolation import IsolationRefused, allowed_host, isolation_of
 
@@ -34,6 +35,11 @@ class Server:
         self.address, self.port = address, int(self.listener.getsockname()[1])
         self.received: list[bytes] = []
         Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """End its thread as well, which waits for a connection."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
 
     def _serve(self) -> None:
         while True:
@@ -56,7 +62,7 @@ def servers(*addresses: str) -> Iterator[list[Server]]:
     with ExitStack() as opened:
         made = [Server(address) for address in addresses]
         for one in made:
-            opened.callback(one.listener.close)
+            opened.callback(one.close)
         yield made
 
 
@@ -163,6 +169,25 @@ def test_a_host_that_does_not_answer_is_noted_once(make_job: MakeJob, project: P
         assert job.log_end.count(f"{host}, which its project allows, cannot be reached") == 1, job.log_end
 
 
+def test_a_run_gets_no_other_proxy(make_job: MakeJob, project: Project, tmp_path: Path) -> None:
+    file = tmp_path / "project.env"
+    file.write_text("HTTPS_PROXY=http://proxy.example:3128\nno_proxy=x\nOTHER=kept\n")
+    project.environment_file = str(file)
+    project.save()
+    job = ended(
+        make_job,
+        project,
+        "shows_environment.py",
+        launcher="bubblewrap",
+        network="hosts",
+        allow=["api.openai.com:443"],
+    )
+    assert job.status == "succeeded", (job.error, job.log_end)
+    reported = json.loads((Path(project.folder) / "reported.json").read_text())["environment"]
+    assert reported["OTHER"] == "kept"
+    assert not [name for name in reported if name.lower() in ("https_proxy", "http_proxy", "no_proxy")]
+
+
 def test_no_connection_outlives_its_run(make_job: MakeJob, project: Project) -> None:
     with servers("127.0.0.1") as (server,):
         (Path(project.folder) / "addresses").write_text(f"localhost:{server.port}")
@@ -188,9 +213,21 @@ def test_no_connection_outlives_its_run(make_job: MakeJob, project: Project) -> 
 @contextmanager
 def forwarded(destination: tuple[str, int], log: int = 2) -> Iterator[tuple[str, int]]:
     """An address of this machine from which connections are forwarded to a destination."""
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
+
+    async def run(listener: socket.socket) -> None:
+        task = asyncio.create_task(Forwarder({listener: destination}, log).run())
+        running.append((asyncio.get_running_loop(), task))
+        with suppress(asyncio.CancelledError):
+            await task
+
     with socket.create_server(("127.0.0.1", 0), backlog=500) as one:
-        forward({one: destination}, log)
+        thread = Thread(target=lambda: asyncio.run(run(one)))
+        thread.start()
         yield one.getsockname()
+        loop, task = running[0]
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
 
 
 def test_bytes_of_both_directions_are_copied_unchanged() -> None:
