@@ -8,8 +8,9 @@ from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning import calls_of
 from viewer.engines.crewai.recorded_events import Event, events_of
-from viewer.engines.plan import Edits, plan_of
+from viewer.engines.plan import Edits
 from viewer.launching.labels import step_text
+from viewer.launching.plan import plan_of
 from viewer.launching.preview import PlanPreview
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
