@@ -181,10 +181,12 @@ def reported(path: str | Path) -> Iterator[Callable[[ImportCounts], None]]:
         reporter.join()
 
 
-def add_checkpoint_argument(parser: CommandParser, help_text: str = "") -> None:
+def add_checkpoint_argument(
+    parser: CommandParser, help_text: str = "", name: str = "checkpoint", nargs: str | None = None
+) -> None:
     """Add the argument that ``checkpoint_at`` reads."""
     help_text = help_text or _("A checkpoint of a location, or a checkpoint's file.")
-    parser.add_argument("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=help_text)
+    parser.add_argument(name, nargs=nargs, type=CHECKPOINT, metavar="LOCATION#ID", help=help_text)
 
 
 def checkpoint_at(target: str | Checkpoint) -> Checkpoint:

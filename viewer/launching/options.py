@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from django.utils import timezone
@@ -26,7 +25,7 @@ from viewer.redaction import MARKER
 from viewer.validation import PAIR, InvalidInput, OptionType
 
 Parsed = TypeVar("Parsed")
-Chosen = TypeVar("Chosen", bound=StrEnum)
+Chosen = TypeVar("Chosen", bound=str)
 
 MAX_LIMIT = 10**12
 MAX_MODEL_CHARACTERS = 200
@@ -115,9 +114,9 @@ def parse_model(name: str) -> str:
     return name
 
 
-def parse_kept_checkpoints(text: str) -> int:
-    """How many of a run's own checkpoints are kept. Raises InvalidInput."""
-    return validation.whole_number(text, 1, MAX_KEPT_CHECKPOINTS)
+def count_up_to(most: int) -> Callable[[str], int]:
+    """A parser of a whole number from 1. It raises InvalidInput."""
+    return lambda text: validation.whole_number(text, 1, most)
 
 
 def parse_units(names: Iterable[str]) -> tuple[str, ...]:
@@ -158,33 +157,22 @@ def parse_cache_warmup(text: str, *, may_warm_up: bool) -> str:
     return CACHE_WARMUP.parse(text) if text else ""
 
 
-def parse_tool_choice(text: str) -> ToolChoice:
-    """What happens when a run calls a tool. Raises InvalidValue."""
-    return _one_of(ToolChoice, text)
+def one_of(choices: Iterable[Chosen]) -> Callable[[str], Chosen]:
+    """A parser that returns one of these texts. It raises InvalidValue."""
+    found = {str(choice): choice for choice in choices}
 
+    def parse(text: str) -> Chosen:
+        if text in found:
+            return found[text]
+        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": ", ".join(found)})
 
-def _one_of(choices: type[Chosen], text: str) -> Chosen:
-    try:
-        return choices(text)
-    except ValueError:
-        names = ", ".join(choice.value for choice in choices)
-        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": names}) from None
-
-
-def parse_model_choice(text: str) -> ModelChoice:
-    """What happens when a run calls a model. Raises InvalidValue."""
-    return _one_of(ModelChoice, text)
+    return parse
 
 
 def parse_models(text: str) -> tuple[str, ...]:
     """The models to which a call is sent, each once. Commas or lines separate them. Raises InvalidValue."""
     names = (name.strip() for line in text.splitlines() for name in line.split(","))
     return tuple(dict.fromkeys(parse_model(name) for name in names if name))
-
-
-def parse_times(text: str) -> int:
-    """How often each model is called. Raises InvalidInput."""
-    return validation.whole_number(text, 1, MAX_REPLAYED_CALLS)
 
 
 def parse_offered_tools(text: str) -> list[dict[str, Any]]:
@@ -296,18 +284,12 @@ def _choice(
     name: str, help_text: Promise, choices: Iterable[str], default: str | None = None, label: Any = ""
 ) -> Option[str]:
     choices = tuple(choices)
-
-    def chosen(text: str) -> str:
-        if text in choices:
-            return text
-        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": ", ".join(choices)})
-
     return Option(
         name=name,
         help=help_text,
         choices=choices,
         default=default,
-        parse=chosen,
+        parse=one_of(choices),
         label=label,
         kind="choice",
     )
@@ -346,7 +328,7 @@ KEEP_LATEST = Option(
     metavar="N",
     label=_("Keep latest"),
     help=_("Keep only the latest N of the checkpoints that this run writes."),
-    parse=parse_kept_checkpoints,
+    parse=count_up_to(MAX_KEPT_CHECKPOINTS),
     kind="number",
 )
 CHECKPOINTS = (EVENTS, KEEP_LATEST)
@@ -493,7 +475,7 @@ TOOL = Option(
         "the recorded result) or refuse. By default, ask for a tool whose recorded call would be repeated."
     ),
     notation=PAIR,
-    parse=parse_tool_choice,
+    parse=one_of(ToolChoice),
     is_list=True,
 )
 DRY_RUN = _switch("dry-run", _("Call no tool: answer with the recorded result of the same call, or refuse."))
@@ -505,7 +487,7 @@ MODEL_CALLS = Option(
     ),
     choices=tuple(choice.value for choice in ModelChoice),
     default=ModelChoice.CALL,
-    parse=parse_model_choice,
+    parse=one_of(ModelChoice),
     label=_("Model calls"),
     kind="choice",
 )
@@ -534,7 +516,7 @@ TIMES = Option(
     metavar="N",
     label=_("Times"),
     help=_("How often each model is called."),
-    parse=parse_times,
+    parse=count_up_to(MAX_REPLAYED_CALLS),
     kind="number",
 )
 REPLAY_TOOLS = Option(

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -86,17 +86,7 @@ def edited_call_messages(
         if edit is None:
             found.append(message)
         elif not edit.is_removed:
-            found.append(
-                EditableMessage(
-                    message.position,
-                    message.id,
-                    message.role,
-                    message.name,
-                    edit.content,
-                    edit.calls,
-                    message.answers_call,
-                )
-            )
+            found.append(replace(message, content=edit.content, calls=edit.calls))
     return [*found, *(_new(edit) for edit in edits if edit.position is None and edit.before is None)]
 
 

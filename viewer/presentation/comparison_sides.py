@@ -23,7 +23,7 @@ from viewer.formats import count_text, duration, moment_text, money
 from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, Run, uuid_of
-from viewer.presentation.run.branches import branch_colours, title_of
+from viewer.presentation.run.branches import branch_colours, title_of, with_ancestors
 from viewer.records.annotations import named
 from viewer.records.bodies import body_of, stored_body
 from viewer.records.prices import current_prices
@@ -37,15 +37,7 @@ Line = list[Checkpoint]
 
 def line_of(checkpoint: Checkpoint) -> Line:
     """The checkpoint and its ancestors, oldest first, without their stored copies."""
-    table = Checkpoint._meta.db_table
-    # Where parents go round in a circle, UNION takes each once.
-    statement = f"""
-        WITH RECURSIVE line(id, parent_id) AS (
-            SELECT id, parent_id FROM {table} WHERE id = %s
-            UNION SELECT above.id, above.parent_id FROM {table} above JOIN line ON above.id = line.parent_id
-        ) SELECT id FROM line
-    """  # noqa: S608
-    found = Checkpoint.objects.filter(pk__in=RawSQL(statement, [checkpoint.pk]))  # noqa: S611
+    found = Checkpoint.objects.filter(pk__in=with_ancestors("id = %s", checkpoint.pk))
     return list(found.only("pk", "branch", "created_at", "row", "parent_id").order_by("row"))
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -464,18 +465,14 @@ def code_block(value: Any) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def as_otlp(run: Run) -> str:
-    """The run as OpenTelemetry spans, one request in OTLP's JSON on each line."""
+def as_otlp(run: Run, *, has_content: bool = False) -> str:
+    """The run as OpenTelemetry spans, one request in OTLP's JSON on each line.
+
+    Content is the messages of model calls, and the arguments and results of tools.
+    """
     from viewer.presentation import export_spans
 
-    return export_spans.as_lines(run, has_content=False)
-
-
-def as_otlp_with_messages(run: Run) -> str:
-    """The same with the messages of model calls, and the arguments and results of tools."""
-    from viewer.presentation import export_spans
-
-    return export_spans.as_lines(run, has_content=True)
+    return export_spans.as_lines(run, has_content=has_content)
 
 
 # The formats that a collector accepts, each with whether it has messages.
@@ -488,7 +485,10 @@ FORMATS: Mapping[str, Format[Run]] = {
     "svg": Format(_("SVG picture"), "svg", "image/svg+xml", lineage_svg),
     "otlp": Format(_("OpenTelemetry spans"), "otlp.jsonl", "application/x-ndjson", as_otlp),
     "otlp-messages": Format(
-        _("OpenTelemetry spans with messages"), "otlp.jsonl", "application/x-ndjson", as_otlp_with_messages
+        _("OpenTelemetry spans with messages"),
+        "otlp.jsonl",
+        "application/x-ndjson",
+        partial(as_otlp, has_content=True),
     ),
 }
 # Those that repeat a run, if it can be repeated.

@@ -23,7 +23,7 @@ from viewer.presentation.diff import Clock
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import expected_of_calls, whole_answer
 from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
-from viewer.stores.model_calls import NO_CALL, ModelCall
+from viewer.stores.model_calls import ModelCall
 
 # The most messages of a call that a page shows. The others are in the checkpoint itself.
 MAX_MESSAGES = 200
@@ -77,16 +77,7 @@ def call_named(calls: Sequence[RecordedCall], name: str, checkpoint: Checkpoint)
 def call_views(calls: Iterable[RecordedCall], checkpoint: Checkpoint) -> list[CallView]:
     """The calls with what they cost, at the prices of their time."""
     prices = current_prices()
-    return [CallView(call, _cost(call, prices, checkpoint)) for call in calls]
-
-
-def _cost(call: RecordedCall, prices: PriceList, checkpoint: Checkpoint) -> Cost:
-    used = call.usage
-    if used == NO_CALL or not used.tokens:
-        return UNKNOWN
-    at = call.start or checkpoint.created_at
-    amount = prices.price(used.model, used.tokens_in, used.tokens_out, used.cached, at)
-    return Cost(amount, int(amount is None))
+    return [CallView(call, prices.cost([call.usage], call.start or checkpoint.created_at)) for call in calls]
 
 
 # Jobs that a call page lists.
@@ -201,13 +192,6 @@ def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[Repla
             used.append(call_in(event.data))
             continue
         data = event.data
-        amounts = [
-            prices.price(one.model, one.tokens_in, one.tokens_out, one.cached, event.at)
-            for one in used
-            if one.tokens
-        ]
-        known = [amount for amount in amounts if amount is not None]
-        cost = Cost(sum(known), len(amounts) - len(known)) if known else UNKNOWN
         error = str(data.get("error") or "")
         yield ReplayedAnswer(
             model=str(data.get("model") or ""),
@@ -215,7 +199,7 @@ def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[Repla
             message=None if error else answer_in(data),
             seconds=data.get("seconds"),
             tokens=sum(one.tokens for one in used),
-            cost=cost,
+            cost=prices.cost(used, event.at),
             error=error,
             seq=event.seq,
             is_cut=bool(data.get("is_cut")),

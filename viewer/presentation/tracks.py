@@ -273,12 +273,8 @@ def _has_calls(attempt: Span, spans: Iterable[Span]) -> bool:
 
 def cost_of(spans: Iterable[Span], prices: PriceList) -> Cost:
     """The cost of the model calls among these spans."""
-    total = UNKNOWN
-    for span in spans:
-        if span.kind == "model" and (call := span.call).tokens:
-            amount = prices.price(call.model, call.tokens_in, call.tokens_out, call.cached, span.start)
-            total += Cost(amount, int(amount is None))
-    return total
+    costs = (prices.cost([span.call], span.start) for span in spans if span.kind == "model")
+    return sum(costs, UNKNOWN)
 
 
 def _attempt_label(unit: Span, units: Iterable[Span]) -> str:

@@ -162,7 +162,7 @@ class PriceList:
             return price.of(tokens_in, tokens_out, cached)
         return _published(model, tokens_in, tokens_out, cached, at)
 
-    def cost(self, usage: Iterable[ModelUsage], at: datetime | None = None) -> Cost:
+    def cost(self, usage: Iterable[ModelUsage | ModelCall], at: datetime | None = None) -> Cost:
         """What calls cost, added up by model."""
         total = UNKNOWN
         for used in usage:

@@ -21,6 +21,11 @@ class ModelCall(NamedTuple):
     cached: int = 0
     model: str = ""
 
+    @property
+    def calls(self) -> int:
+        """What it counts for in a ModelUsage."""
+        return 1
+
 
 NO_CALL = ModelCall(0)
 

@@ -15,7 +15,6 @@ from viewer.cli.edits import message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, launch_options_of, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand
-from viewer.cli.parsing import CHECKPOINT
 from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job_outcome, outcome_of, refusal
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
@@ -172,13 +171,7 @@ CALL = Subcommand(
 
 
 def _add_replay_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        nargs="?",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("A checkpoint of a location, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser, nargs="?")
     parser.add_argument("call", type=NAME, nargs="?", metavar="CALL", help=_("The name of a call."))
     parser.add_argument(
         "--all",

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of
-from viewer.cli.parsing import CHECKPOINT, NUMBER_FROM_ONE, TYPED_TEXT
+from viewer.cli.parsing import NUMBER_FROM_ONE, TYPED_TEXT
 from viewer.models import Checkpoint, Comment
 from viewer.records.audit import present_actor
 from viewer.records.discussion import (
@@ -27,12 +27,8 @@ from viewer.records.discussion import (
 
 def _add_comments_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser)
-    parser.add_argument(
-        "other",
-        type=CHECKPOINT,
-        nargs="?",
-        metavar="LOCATION#ID",
-        help=_("Another checkpoint: the comments on the comparison of both."),
+    add_checkpoint_argument(
+        parser, _("Another checkpoint: the comments on the comparison of both."), "other", "?"
     )
     parser.add_argument(
         "--run", action="store_true", help=_("The comments on the run of the checkpoint, and all in it.")

@@ -131,10 +131,6 @@ FORK = Subcommand(
 # ``manage.py checkpoints resume``.
 
 
-def _add_resume_arguments(parser: CommandParser) -> None:
-    add_run_arguments(parser)
-
-
 def _handle_resume(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     request = request_from(ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
@@ -143,7 +139,7 @@ def _handle_resume(options: Mapping[str, Any]) -> Output:
 
 RESUME = Subcommand(
     gettext_lazy("Continue from a checkpoint on its own branch."),
-    _add_resume_arguments,
+    add_run_arguments,
     _handle_resume,
     outcome=job_outcome,
 )

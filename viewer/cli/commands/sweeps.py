@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand, lines_of
-from viewer.cli.parsing import CHECKPOINT
 from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.running import (
     is_over,
@@ -272,13 +271,7 @@ def _add_bulk_arguments(parser: CommandParser) -> None:
         choices=tuple(FORKS_AND_RESUMES),
         help=_("Whether each is forked, or resumed on its own branch."),
     )
-    parser.add_argument(
-        "checkpoints",
-        nargs="*",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("A checkpoint of a location, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser, name="checkpoints", nargs="*")
     parser.add_argument(
         "--collection", type=NAME, metavar="NAME", help=_("Each checkpoint of this collection as well.")
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, Max, OuterRef
 from django.db.models.expressions import RawSQL
@@ -469,23 +469,23 @@ def branches_left_out(run: Run, shown: Collection[Branch], wanted: str = "") -> 
 
 def line_of(run: Run, branch: str) -> RawSQL:
     """Return the keys of a branch's checkpoints and of all their ancestors."""
-    return _with_ancestors(run, "branch", branch)
+    return with_ancestors("run_id = %s AND branch = %s", run.pk, branch)
 
 
 def ancestors_among(run: Run, checkpoint_id: str, keys: Collection[int]) -> set[int]:
     """Return the keys among these that belong to the checkpoint or one of its ancestors."""
-    line = _with_ancestors(run, "checkpoint_id", checkpoint_id)
+    line = with_ancestors("run_id = %s AND checkpoint_id = %s", run.pk, checkpoint_id)
     return set(run.checkpoints.filter(pk__in=line).filter(pk__in=keys).values_list("pk", flat=True))
 
 
-def _with_ancestors(run: Run, column: Literal["branch", "checkpoint_id"], value: str) -> RawSQL:
-    """Return the keys of the run's checkpoints with this value, and of all their ancestors."""
+def with_ancestors(condition: str, *values: int | str) -> RawSQL:
+    """Return the keys of the checkpoints that meet a condition in SQL, and of all their ancestors."""
     table = Checkpoint._meta.db_table
     # If parents form a cycle, UNION returns each of them once.
     statement = f"""
         WITH RECURSIVE line(id, parent_id) AS (
-            SELECT id, parent_id FROM {table} WHERE run_id = %s AND {column} = %s
+            SELECT id, parent_id FROM {table} WHERE {condition}
             UNION SELECT above.id, above.parent_id FROM {table} above JOIN line ON above.id = line.parent_id
         ) SELECT id FROM line
     """  # noqa: S608
-    return RawSQL(statement, [run.pk, value])  # noqa: S611
+    return RawSQL(statement, list(values))  # noqa: S611
