@@ -7,7 +7,6 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of, engine_with
 from viewer.engines.entry_points import RootKind
-from viewer.engines.protocol import Contents
 from viewer.engines.runner_request import LocationTarget
 from viewer.host_requests import (
     CheckWriteTarget,
@@ -32,9 +31,9 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job, start_run
-from viewer.models import Checkpoint, Host, Job, Location, Project, Right, Run
+from viewer.models import Host, Job, Location, Project, Right, Run
 from viewer.models.roles import present_access
-from viewer.records.bodies import stored_contents
+from viewer.records.bodies import first_contents
 from viewer.records.runner_requests import request_for_run, store_kind_of
 
 # Earlier runs of an entry point, from which a new run's form is filled.
@@ -80,7 +79,7 @@ def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None
 
 def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
     """The kickoff inputs in the run's first checkpoint, typed and without secrets."""
-    contents = _first_contents(run)
+    contents = first_contents(run)
     if contents is None:
         return {}
     return dict(engine_of(contents).kickoff_inputs(contents, entity))
@@ -88,14 +87,8 @@ def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
 
 def agents_roles(run: Run) -> list[str]:
     """The roles of the run's agents, with its inputs inserted."""
-    contents = _first_contents(run)
+    contents = first_contents(run)
     return agent_roles(contents) if contents else []
-
-
-def _first_contents(run: Run) -> Contents | None:
-    readable = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
-    first = readable.select_related("stored_copy", "location").order_by("row").first()
-    return stored_contents(first) if first else None
 
 
 # Starts new runs of a project's entry points.

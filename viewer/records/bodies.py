@@ -12,7 +12,7 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.records import bucket
 from viewer.redaction import MARKER
 from viewer.redaction.json_bytes import decoded
@@ -154,6 +154,13 @@ def decoded_copy(compressed: bytes) -> dict[str, Any]:
 def stored_contents(checkpoint: Checkpoint) -> Contents:
     """The contents of the stored copy, as the location's engine decodes them."""
     return contents_at(checkpoint, stored_body(checkpoint))
+
+
+def first_contents(run: Run) -> Contents | None:
+    """What the first checkpoint of a run holds that has a copy; None if there is none."""
+    rows = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY).select_related("location", "stored_copy")
+    first = rows.order_by("row").first()
+    return stored_contents(first) if first else None
 
 
 def contents_at(checkpoint: Checkpoint, body: dict[str, Any]) -> Contents:

@@ -43,14 +43,9 @@ def keeps_files(location: Location) -> bool:
     return location.is_local and location.takes_runs and not is_indexed(location)
 
 
-def has_threads(location: Location) -> bool:
-    """Whether this location has the threads of LangGraph."""
-    return is_indexed(location)
-
-
 def deletes_threads(location: Location) -> bool:
     """Whether threads can be deleted at their source, in the interpreter of a project that may run."""
-    return has_threads(location) and location.project is not None and location.project.is_confirmed
+    return is_indexed(location) and location.project is not None and location.project.is_confirmed
 
 
 def removal_blocker(location: Location) -> str:

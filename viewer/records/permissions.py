@@ -47,6 +47,11 @@ def requires(right: Right, *, everywhere: bool = False) -> Callable[[View], View
     return marked
 
 
+def person_of(request: HttpRequest) -> Any:
+    """Return the user who is logged in; None if nobody is."""
+    return request.user if request.user.is_authenticated else None
+
+
 def check_rule(user: Any, view: Callable[..., HttpResponseBase]) -> None:
     """Let the present request see the rows on which its user has the view's right.
 

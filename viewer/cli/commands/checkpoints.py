@@ -31,7 +31,7 @@ from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines,
 from viewer.presentation.comparison_sides import compared_checkpoints, reference_to
 from viewer.presentation.run.units import PlainGraph, plain_graph_of
 from viewer.records.audit import Action, Audited, record
-from viewer.records.bodies import stored_contents
+from viewer.records.bodies import first_contents, stored_contents
 
 # ``manage.py checkpoints info``.
 
@@ -65,17 +65,9 @@ def info_document(row: Checkpoint) -> tuple[dict[str, Any], Contents, Contents |
 
     Raises NotReadable without a readable copy.
     """
-    contents, first = stored_contents(row), _info_first_contents(row)
+    contents, has_prompt = stored_contents(row), kind_of(engine_of(row.location), row.entity).prompt
+    first = first_contents(row.run) if has_prompt else None
     return {**checkpoint_document(row), **engine_of(contents).info(contents, first)}, contents, first
-
-
-def _info_first_contents(row: Checkpoint) -> Contents | None:
-    """What the first checkpoint of its run holds, if the run began with a prompt; else None."""
-    if not kind_of(engine_of(row.location), row.entity).prompt:
-        return None
-    rows = row.run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
-    first = rows.select_related("location", "stored_copy").order_by("row").first()
-    return stored_contents(first) if first else None
 
 
 def _info_lines(row: Checkpoint, contents: Contents, first: Contents | None) -> Iterable[str]:

@@ -42,7 +42,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.presentation.locations import deleted_texts
 from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
-from viewer.records.locations import has_threads
+from viewer.records.locations import is_indexed
 from viewer.stores.addresses import shown_path
 from viewer.validation import MAX_DAYS, NAME, number_option, path
 
@@ -354,7 +354,7 @@ def _prune_lines(location: Location, plan: PruneList) -> Iterator[str]:
         count,
     )
     yield text % {"count": count_text(count), "size": short_size(plan.size)}
-    if plan.rows and has_threads(location) and location.takes_runs:
+    if plan.rows and is_indexed(location) and location.takes_runs:
         yield _(
             "The database uses the freed space for new checkpoints. To return it to the disk, run VACUUM in "
             "SQLite, or VACUUM FULL in PostgreSQL."

@@ -25,7 +25,7 @@ from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
 from viewer.records.discussion import commented_ids
-from viewer.records.locations import has_threads, keeps_files
+from viewer.records.locations import is_indexed, keeps_files
 from viewer.records.many_rows import in_slices
 from viewer.records.run_rows import keyed_digest
 from viewer.redaction import MARKER
@@ -140,7 +140,7 @@ def prune_blocker(location: Location, rules: PruneRules) -> UserMessage | None:
     if rules.thread or rules.whole_threads:
         return UserMessage("prune.no_threads")
     if not is_prunable(location) and not rules.copies:
-        return UserMessage("prune.not_permitted" if has_threads(location) else "prune.engine_not_supported")
+        return UserMessage("prune.not_permitted" if is_indexed(location) else "prune.engine_not_supported")
     return common_blocker(location, is_gone=gone)
 
 

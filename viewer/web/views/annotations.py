@@ -21,7 +21,7 @@ from viewer.records.annotations import (
     mark_of,
     versions_of,
 )
-from viewer.records.permissions import requires
+from viewer.records.permissions import person_of, requires
 from viewer.web.login_links import number_in
 
 MAX_VERSIONS = 50
@@ -36,7 +36,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
         try:
             saved = annotate(
                 subject,
-                request.user if request.user.is_authenticated else None,
+                person_of(request),
                 name=request.POST.get("name", ""),
                 is_starred="starred" in request.POST,
                 labels=[request.POST.get("labels", "")],
@@ -92,7 +92,7 @@ def star(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Give a run a star, or take it away, and return its button."""
     subject = _subject(request, uid)
     is_starred = not annotation_of(subject).is_starred
-    annotate(subject, request.user if request.user.is_authenticated else None, is_starred=is_starred)
+    annotate(subject, person_of(request), is_starred=is_starred)
     return render(request, "annotations/_star.html", {"run": subject.run, "is_starred": is_starred})
 
 

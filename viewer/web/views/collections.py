@@ -41,7 +41,7 @@ from viewer.records.collections import (
     remove_item,
     seen_mark,
 )
-from viewer.records.permissions import requires
+from viewer.records.permissions import person_of, requires
 from viewer.web.launch.bulk_page import selected
 from viewer.web.views.checkpoints import download
 from viewer.web.views.shared import origin_of
@@ -94,10 +94,6 @@ class CollectionForm(forms.Form):
     )
 
 
-def _person(request: HttpRequest) -> Any:
-    return request.user if request.user.is_authenticated else None
-
-
 @requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
@@ -110,7 +106,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     """Make a collection, or open the one that has this name."""
     try:
-        made = collection_named(request.POST.get("name", ""), _person(request))
+        made = collection_named(request.POST.get("name", ""), person_of(request))
     except NotCollected as error:
         messages.error(request, translate(error))
         return redirect("collections")
@@ -183,8 +179,8 @@ def add(request: HttpRequest) -> HttpResponse:
 
 def _added(request: HttpRequest, texts: dict[str, str], subjects: list[Subject]) -> HttpResponse:
     """Add them, and redirect to the collection. Raises NotCollected."""
-    collection = collection_named(texts["name"], _person(request))
-    new_items = add_items(collection, subjects, _person(request), texts["note"], texts["expected"])
+    collection = collection_named(texts["name"], person_of(request))
+    new_items = add_items(collection, subjects, person_of(request), texts["note"], texts["expected"])
     count, present = len(new_items), len(subjects) - len(new_items)
     messages.success(request, " ".join(added_texts(count, present)))
     return redirect(collection)
@@ -255,7 +251,7 @@ def import_file(request: HttpRequest, pk: int) -> HttpResponse:
     collection, file = _collection(pk), request.FILES.get("file")
     try:
         items = items_in(file.read() if file else b"")
-        imported = import_items(collection, items, _person(request))
+        imported = import_items(collection, items, person_of(request))
     except NotImported as error:
         return _page(request, collection, faults=error.errors, fault=error.message)
     except NotCollected as error:

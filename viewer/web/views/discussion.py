@@ -27,7 +27,7 @@ from viewer.records.discussion import (
     discussions_in,
     people_at,
 )
-from viewer.records.permissions import may, requires
+from viewer.records.permissions import may, person_of, requires
 from viewer.web.login_links import number_in
 
 DISCUSSIONS_A_PAGE = 20
@@ -131,7 +131,7 @@ def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     """Resolve a discussion, or reopen it."""
     comment = get_object_or_404(Comment, pk=pk, reply_to=None)
     subject = _subject_of(comment)
-    discussion.resolve(comment, subject, _person(request), is_resolved="resolved" in request.POST)
+    discussion.resolve(comment, subject, person_of(request), is_resolved="resolved" in request.POST)
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
@@ -160,7 +160,7 @@ def _page(
 def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
     reply_to = number_in(request.POST.get("reply_to", ""))
     try:
-        comment = discussion.write(subject, _person(request), request.POST.get("text", ""), reply_to)
+        comment = discussion.write(subject, person_of(request), request.POST.get("text", ""), reply_to)
     except Comment.DoesNotExist:
         raise Http404 from None
     except NotWritten as error:
@@ -206,7 +206,3 @@ def _own(request: HttpRequest, pk: int) -> Comment:
     if not comment.is_by(request.user):
         raise Http404
     return comment
-
-
-def _person(request: HttpRequest) -> Any:
-    return request.user if request.user.is_authenticated else None

@@ -30,7 +30,7 @@ from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
-from viewer.records.permissions import requires
+from viewer.records.permissions import person_of, requires
 from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
 from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
@@ -198,7 +198,7 @@ def show_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
 def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Answer the question. The first answer wins; a later one gets a notice."""
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
-    person = request.user if request.user.is_authenticated else None
+    person = person_of(request)
     part = typed_answer(request, question)
     if part and part.text is None:
         template = "inbox/_question.html" if request.headers.get("HX-Request") else "inbox/page.html"

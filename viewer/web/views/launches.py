@@ -50,7 +50,7 @@ from viewer.presentation.sweeps import (
 )
 from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
-from viewer.records.permissions import requires
+from viewer.records.permissions import person_of, requires
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import ForkPage, LaunchPage, Preview, Started, fork_page
@@ -87,7 +87,7 @@ def submission_of(request: HttpRequest) -> Submission:
     """
     return Submission(
         data=request.POST if request.method == "POST" else None,
-        user=request.user if request.user.is_authenticated else None,
+        user=person_of(request),
         key=uuid_of(request.POST.get("key", "")) or uuid4(),
         chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
         opened=request.GET.get("edit", ""),

@@ -45,7 +45,7 @@ from viewer.presentation.locations import deleted_texts, location_list
 from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, allowed_folders, change_pool, chosen_host
-from viewer.records.locations import deletes_threads, has_threads, is_indexed, keeps_files, removal_blocker
+from viewer.records.locations import deletes_threads, is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import require_project, requires
 from viewer.stores.addresses import is_uri
 from viewer.validation import MAX_DAYS
@@ -350,7 +350,7 @@ def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
         if form.is_valid() and _deleted(request, location, _rules(form, only_copies)):
             return redirect(location)
     context: dict[str, Any] = {"location": location, "form": form, "most": MAX_LISTED}
-    context |= {"only_copies": only_copies, "is_gone": is_gone, "has_threads": has_threads(location)}
+    context |= {"only_copies": only_copies, "is_gone": is_gone, "has_threads": is_indexed(location)}
     if form.is_valid():
         try:
             context["rules"] = rules = _rules(form, only_copies)
