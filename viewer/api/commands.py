@@ -17,7 +17,7 @@ from ninja import Body, Query
 
 from viewer.api.examples import COMMANDS
 from viewer.api.examples import STARTED as STARTED_JOB
-from viewer.api.interface import replied, route
+from viewer.api.interface import addresses, replied, route
 from viewer.api.options import Options, given_in, options_of, parsed
 from viewer.api.starting import ENTRY_POINT, IdempotencyHeader, refuse_old, stored_key
 from viewer.cli import SUBCOMMANDS
@@ -254,3 +254,5 @@ def command_route(command: str, served: Served) -> None:
 
 for _command, _served in SERVED.items():
     command_route(_command, _served)
+# Those of all modules: starting imports reading.
+urlpatterns = addresses()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4, uuid5
@@ -291,7 +292,8 @@ def start_group(
                 ]
                 if score and swept.is_of_runs:
                     jobs += [scoring for job in jobs if (scoring := _recorded_scoring(swept, job))]
-                transaction.on_commit(lambda: _enqueue_all(jobs))
+                for job in jobs:
+                    transaction.on_commit(partial(enqueue, job))
     except JobRefused as refused:
         if earlier := started_group(key):
             return earlier
@@ -333,11 +335,6 @@ def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:
     )
     record(Action.STARTED, Audited.JOB, scoring.pk, scoring.kind)
     return scoring
-
-
-def _enqueue_all(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        enqueue(job)
 
 
 def _job(swept: Sweep, number: int, one: Planned, options: LaunchOptions, cache_warmup: str) -> Job:

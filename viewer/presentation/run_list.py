@@ -417,7 +417,11 @@ def _failures() -> tuple[list[RecentFailure], int]:
     others = [pk for pk, run in runs_of_jobs.items() if run not in listed]
     of_runs = {run.pk: newest[run.pk] for run in runs if run.pk in newest}
     jobs = _jobs_with_rows([*of_runs.values(), *others[:MAX_SHOWN]])
-    found = [(run.last_at, _failure_of(run, jobs.get(of_runs.get(run.pk)), last.get(run.pk))) for run in runs]
+    found = [
+        (run.last_at, RecentFailure(run, job, last.get(run.pk), retry_url(job) if job else ""))
+        for run in runs
+        for job in [jobs.get(of_runs.get(run.pk))]
+    ]
     found += [
         (job.ended_at, RecentFailure(job.run, job, None, retry_url(job)))
         for pk in others[:MAX_SHOWN]
@@ -425,10 +429,6 @@ def _failures() -> tuple[list[RecentFailure], int]:
     ]
     found.sort(key=lambda pair: pair[0].timestamp() if pair[0] else 0, reverse=True)
     return [failure for _at, failure in found[:MAX_SHOWN]], count + len(others)
-
-
-def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> RecentFailure:
-    return RecentFailure(run, job, checkpoint, retry_url(job) if job else "")
 
 
 def _failed_jobs() -> dict[UUID, int | None]:

@@ -7,7 +7,6 @@ from django import template
 from django.utils.translation import gettext as _
 
 from viewer.launching import labels
-from viewer.launching.labels import asker_label
 from viewer.models import Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
@@ -58,6 +57,8 @@ register.filter("job_colour", job_colour)
 register.filter("job_is_stalled", is_stalled)
 register.filter("action_label", labels.action_label)
 register.filter("reason_label", labels.reason_label)
+register.filter("tool_choice_label", labels.tool_choice_label)
+register.filter("asker", lambda question: labels.asker_label(question.context))
 
 
 @register.filter
@@ -124,12 +125,6 @@ def html_mark(question: Question) -> str:
     return f"{question.job_id}-{question.number}"
 
 
-@register.filter
-def asker(question: Question) -> str:
-    """Return who asks."""
-    return asker_label(question.context)
-
-
 @register.simple_tag
 def suggested_answers(question: Question, sent: AnswersPart | None) -> AnswersPart | None:
     """Return the form of the answers that the question suggests, or the one that was sent.
@@ -145,12 +140,6 @@ def answer_effect(question: Question) -> str:
     if question.job.kind == Job.Kind.FORK:
         return _("Your answer continues this fork only. The original still waits and can be answered.")
     return _("Your answer continues the run itself.")
-
-
-@register.filter
-def tool_choice_label(choice: str) -> str:
-    """Return what happens to a call of a tool after this answer."""
-    return labels.tool_choice_label(choice)
 
 
 @register.filter

@@ -180,7 +180,7 @@ def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
         lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
-    best = _sweep_best(jobs, scoring)
+    best = [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
     for job in jobs:
         if one := scoring.get(job.pk):
             mark = _("%(score)s, best") if job.branch in best else "%(score)s"
@@ -196,11 +196,6 @@ def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
         "best": best,
     }
     return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
-
-
-def _sweep_best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
-    """The branches with the best score."""
-    return [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
 
 
 def _sweep_document(name: str, branches: list[dict[str, Any]], error: str = "") -> dict[str, Any]:
