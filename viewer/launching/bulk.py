@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Count, F
 from django.utils.translation import gettext as _
 
@@ -20,6 +18,7 @@ from viewer.launching.options import changed_models, named_role, parse_model, st
 from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import LaunchPreview, StepView, preview_launch
 from viewer.launching.refusals import (
+    CheckedLaunch,
     Code,
     LaunchRefused,
     Refusal,
@@ -30,7 +29,7 @@ from viewer.launching.refusals import (
 from viewer.launching.requests import (
     Dimension,
     ForkRequest,
-    LaunchOptions,
+    LaunchRequest,
     branch_beside,
     kept_edits,
     redacted,
@@ -148,22 +147,19 @@ def size_error(checkpoints: Iterable[Checkpoint | None]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkRequest:
-    """Forks or resumes of the ``chosen`` checkpoints. One with the ``key`` of an earlier one starts nothing.
+class BulkRequest(LaunchRequest):
+    """Forks or resumes of the ``chosen`` checkpoints, each in the project of its location.
 
     ``count`` is the number of runs that were selected; if there are too many, none is among the ``chosen``.
     ``edit`` names the group. ``options`` has the total limits. ``score`` is the function that scores the
     result of each fork, and what was recorded before; ``collection`` is the one whose checkpoints are forked.
     """
 
+    project: Project | None = None
     kind: Job.Kind
     chosen: Sequence[Chosen]
     count: int
-    key: UUID
     edit: CommonEdit = CommonEdit()
-    options: LaunchOptions = field(default_factory=LaunchOptions)
-    requested_by: AbstractBaseUser | None = None
-    seen_plan: str | None = None
     score: str = ""
     collection: Collection | None = None
 
@@ -201,9 +197,9 @@ class Group:
         return {view.tool: str(tool_choice_label(view.choice)) for one in self.previews for view in one.tools}
 
 
-@dataclass(frozen=True, slots=True)
-class BulkPreview:
-    """What starts, in groups, and what does not."""
+@dataclass(kw_only=True)
+class BulkPreview(CheckedLaunch):
+    """What starts, in groups, and what does not. ``checks`` say why nothing can start."""
 
     request: BulkRequest
     members: Sequence[Member]
@@ -259,21 +255,6 @@ class BulkPreview:
         return sum((one.plan.cost for one in self.starting), UNKNOWN)
 
     @property
-    def error(self) -> str:
-        """Why nothing can start; empty if something can."""
-        if self.request.count > MAX_RUNS:
-            message = _("%(count)d runs are selected. At most %(most)d can start at once.")
-            return message % {"count": self.request.count, "most": MAX_RUNS}
-        if error := size_error(one.checkpoint for one in self.request.chosen):
-            return error
-        if self.request.score and (refusals := function_refusals(self.request.score)):
-            return refusals[0].message
-        if not self.starting:
-            return _("None of the selected runs can start.")
-        over_quota = quota_refusals(self.starting[0].request, len(self.starting))
-        return over_quota[0].message if over_quota else ""
-
-    @property
     def digest(self) -> str:
         """A digest of what starts. A form sends the digest of the plan that it showed.
 
@@ -289,7 +270,24 @@ def preview_bulk(request: BulkRequest) -> BulkPreview:
         members = _members(request)
     pks = [one.checkpoint.pk for one in request.chosen if one.checkpoint]
     jobs = Job.objects.filter(checkpoint__in=pks).order_by().values_list("checkpoint").annotate(Count("pk"))
-    return BulkPreview(request, members, {int(pk or 0): count for pk, count in jobs})
+    started = {int(pk or 0): count for pk, count in jobs}
+    preview = BulkPreview(request=request, members=members, started_before=started)
+    preview.checks = _refusals(request, len(preview.starting))
+    return preview
+
+
+def _refusals(request: BulkRequest, starting: int) -> list[Refusal]:
+    """Why nothing can start, although this number of runs could on their own."""
+    if request.count > MAX_RUNS:
+        message = _("%(count)d runs are selected. At most %(most)d can start at once.")
+        return [Refusal(Code.START, message % {"count": request.count, "most": MAX_RUNS})]
+    if error := size_error(one.checkpoint for one in request.chosen):
+        return [Refusal(Code.START, error)]
+    if request.score and (refusals := function_refusals(request.score)):
+        return refusals
+    if not starting:
+        return [Refusal(Code.START, _("None of the selected runs can start."))]
+    return quota_refusals(request, starting)
 
 
 def _members(request: BulkRequest) -> list[Member]:
@@ -372,8 +370,8 @@ def start_bulk(preview: BulkPreview) -> Sweep:
     if request.seen_plan not in (None, preview.digest):
         message = _("The plan has changed since it was shown. Check it, and press the button again.")
         raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
-    if preview.error:
-        raise LaunchRefused([Refusal(Code.START, preview.error)])
+    if preview.refusals:
+        raise LaunchRefused(preview.refusals)
     label, planned = request.edit.label(one.request.project for one in preview.starting), []
     for one in preview.starting:
         if not one.findings and not one.away:

@@ -66,7 +66,7 @@ from viewer.launching.options import (
     TOOLS,
 )
 from viewer.launching.preview import in_project
-from viewer.launching.refusals import Code, LaunchRefused, Refusal
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
@@ -353,7 +353,7 @@ def _bulk_output(
         return _bulk_started(jobs, refused_lines, refused, waits=waits)
     document = _bulk_document([*entries, *refused]) | {
         "limits": dict(preview.request.options.limits),
-        "error": error or preview.error,
+        "error": error or " ".join(messages_of(preview.checks)),
     }
     is_good = not (document["error"] or refused)
     return Output(document, [*lines, *refused_lines, *ending], status=0 if is_good else 1)

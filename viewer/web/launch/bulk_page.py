@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import uuid5
 
 from django import forms
 from django.db.models import F, OuterRef, Q, Subquery, prefetch_related_objects
@@ -31,7 +31,7 @@ from viewer.launching.bulk import (
     start_bulk,
 )
 from viewer.launching.options import ALL_AGENTS, stored_models
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
 from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
@@ -43,7 +43,7 @@ from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
 from viewer.web.fields import valid_values
 from viewer.web.launch.options import LimitsForm, ModelCallsField, score_field
-from viewer.web.launch.page import FieldError, errors_of
+from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Submission, furthest_of, source_at
 from viewer.web.login_links import number_in
 
@@ -123,28 +123,24 @@ class BulkForm(forms.Form):
 
 
 @dataclass(kw_only=True)
-class BulkPage:
+class BulkPage(LaunchPage[BulkPreview, Sweep]):
     """The form with the preview of its request. ``names`` are the values and roles that can be edited."""
 
     kind: Job.Kind
     form: BulkForm
     limits: LimitsForm
-    preview: BulkPreview
     collection: Collection | None
     runs: Sequence[str]
     checkpoints: Sequence[str]
     names: Sequence[str]
-    key: UUID
-    notice: str = ""
-    errors: list[FieldError] = field(default_factory=list)
+
+    @property
+    def forms(self) -> Sequence[forms.Form]:
+        return (self.form, self.limits)
 
     @property
     def is_fork(self) -> bool:
         return self.kind == Job.Kind.FORK
-
-    @property
-    def can_start(self) -> bool:
-        return not (self.preview.error or self.errors)
 
     @property
     def daily_limits(self) -> list[str]:
@@ -160,15 +156,8 @@ class BulkPage:
                 found += [f"{project.folder}: {text}" for text in _usage(project.limits, jobs)]
         return found
 
-    def start(self) -> Sweep | None:
-        """Start what the plan shows. Return None if it was refused, as the page then shows."""
-        if self.errors:
-            return None
-        try:
-            return start_bulk(self.preview)
-        except LaunchRefused as refused:
-            self.notice = " ".join(messages_of(refused.refusals))
-            return None
+    def launch(self) -> Sweep:
+        return start_bulk(self.preview)
 
 
 def _usage(limits: dict[str, Any], jobs: Any) -> list[str]:
@@ -181,7 +170,6 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     data = submission.data
     runs, checkpoints = _distinct(sent.getlist("run")), _distinct(sent.getlist("checkpoint"))
     form, limits = BulkForm(data), LimitsForm(data)
-    errors = [error for one in (form, limits) for error in errors_of(one)]
     collection = _collected(sent.get("collection", ""))
     items = chosen_items(collection) if collection else []
     count, names = len(runs) + len(checkpoints) + len(items), set[str]()
@@ -212,6 +200,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         collection=collection,
     )
     return BulkPage(
+        **submission.page_values,
         kind=kind,
         form=form,
         limits=limits,
@@ -220,8 +209,6 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         runs=runs,
         checkpoints=checkpoints,
         names=sorted(names),
-        key=submission.key,
-        errors=errors,
     )
 
 

@@ -403,13 +403,9 @@ def _location_of(uid: UUID) -> Location:
 def bulk(request: HttpRequest, kind: str) -> HttpResponse:
     """Show the plan of the selected runs. Sending the form starts all that can start, once."""
     page = _bulk_page(request, kind)
-    if request.method == "POST":
-        if not uuid_of(request.POST.get("key", "")):
-            page.notice = str(INCOMPLETE)
-        elif started := page.start():
-            return redirect(started)
-    status = 422 if request.method == "POST" else 200
-    return render(request, "bulk/page.html", _bulk_context(page), status=status)
+    return launch_response(
+        request, page, "bulk/page.html", lambda: _bulk_context(page), Sweep.get_absolute_url
+    )
 
 
 @requires(Right.RUN)
