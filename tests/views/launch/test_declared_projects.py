@@ -38,8 +38,8 @@ def test_the_new_run_form_shows_the_files_inputs_and_starts_the_run(
     address = f"{reverse('new-run', args=[declared.uid])}?entry_point=crew.jsonc"
     answer = runner.get(address)
     form = answer.context["form"]
-    assert [one.name for one in form.inputs.fields] == ["audience", "since", "topic", "year"]
-    assert form.inputs.fields[3].field.stored == 2026
+    assert [one.value.name for one in form.inputs.fields] == ["audience", "since", "topic", "year"]
+    assert form.inputs.fields[3].value.stored == 2026
     assert "crew.jsonc" in answer.content.decode()
 
 
