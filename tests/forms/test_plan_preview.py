@@ -9,8 +9,8 @@ from viewer.engines.crewai.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning import calls_of
 from viewer.engines.crewai.recorded_events import Event, events_of
 from viewer.engines.plan import Edits
+from viewer.engines.planning import plan_of
 from viewer.launching.labels import step_text
-from viewer.launching.plan import plan_of
 from viewer.launching.preview import PlanPreview
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]

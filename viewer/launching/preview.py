@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, Edits, Reason, Step
+from viewer.engines.planning import Plan, plan_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
 from viewer.engines.runner_request import Options
@@ -26,7 +27,6 @@ from viewer.host_requests import (
 from viewer.launching import labels
 from viewer.launching.calls import ToolView, answer_refusals, model_note, tool_views, with_calls
 from viewer.launching.other_host import OtherHostCheck, check_other_host
-from viewer.launching.plan import Plan, plan_of
 from viewer.launching.refusals import (
     CheckedLaunch,
     Code,

@@ -13,12 +13,12 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
 from viewer.engines.plan import Edits
+from viewer.engines.planning import plan_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import ask
 from viewer.launching.edits import ValueKind, canonical, decoded, parse_output, parse_values, same_value
 from viewer.launching.edits import kind_of as value_kind_of
 from viewer.launching.options import ALL_AGENTS, parse_model
-from viewer.launching.plan import plan_of
 from viewer.launching.preview import PlanPreview
 from viewer.launching.requests import Dimension, SweepRequest, redacted
 from viewer.redaction import MARKER
