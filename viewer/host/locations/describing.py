@@ -98,9 +98,9 @@ def _describe_batch(location: Location) -> bool:
     runs = list(due.values_list("pk", "first_pk", "newest_status", "status")[:BATCH])
     pks = [first_pk for _pk, first_pk, *_statuses in runs if first_pk is not None]
     found = Checkpoint.objects.select_related("stored_copy", "location").in_bulk(pks)
-    engine, described = engine_of(location), []
+    described = []
     for pk, first_pk, *_statuses in runs:
-        inputs = described_inputs(engine, [stored_body(found[first_pk])]) if first_pk in found else []
+        inputs = _described_inputs(location, [stored_body(found[first_pk])]) if first_pk in found else []
         described.append((json.dumps(inputs), True, pk))
     update_many(Run, ("inputs", "is_described"), described)
     # Runs that an earlier version imported have no status yet.
@@ -165,9 +165,9 @@ def _proposed_source(path: str, engine: str) -> tuple[Path, list[str]]:
 
 def describe_indexed(location: Location, pks: Mapping[str, int], read: Mapping[int, Sequence[bytes]]) -> None:
     """Describe runs, by key, by compressed copies of their first and newest checkpoints."""
-    edited, engine = _edited_names(location, pks), engine_of(location)
+    edited = _edited_names(location, pks)
     found = {
-        pk: described_inputs(engine, map(decoded_copy, copies), edited.get(pk, ()))
+        pk: _described_inputs(location, map(decoded_copy, copies), edited.get(pk, ()))
         for pk, copies in read.items()
     }
     rows = [(json.dumps(inputs), True, pk) for pk, inputs in found.items()]
@@ -187,10 +187,11 @@ def _edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[
     return found
 
 
-def described_inputs(
-    engine: Engine[Any], bodies: Iterable[dict[str, Any]], edited: Collection[str] = ()
+def _described_inputs(
+    location: Location, bodies: Iterable[dict[str, Any]], edited: Collection[str] = ()
 ) -> list[list[str]]:
     """The inputs of the first of these checkpoints that names any, or the edited values of a fork."""
+    engine = engine_of(location)
     contents = [engine.contents_of(body) for body in bodies]
     inputs = engine.edited_inputs(contents[0], contents[-1], edited) if edited and contents else {}
     inputs = inputs or next(filter(None, map(engine.run_inputs, contents)), {})
