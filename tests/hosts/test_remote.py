@@ -289,7 +289,7 @@ result = [str(job.pk) for job in Job.objects.filter(kind=Job.Kind.SCORE).order_b
     for worker in workers:
         worker.end()
     jobs = [job for of_one in claimed for job in of_one]
-    assert len(jobs) == len(set(jobs)) == 300 and all(claimed)
+    assert len(jobs) == len(set(jobs)) == 300
 
 
 def test_a_host_that_does_not_answer_is_named_and_pages_show_the_rest(

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from django.conf import settings
@@ -60,6 +61,10 @@ class BucketAway(NotReadable):
     """The bucket cannot be used now. The message says why."""
 
 
+# Its modules import each other, so a thread could see one that another thread has not finished.
+LOADING = Lock()
+
+
 class _Backoff:
     """When this process tries again, in seconds of the monotonic clock."""
 
@@ -76,8 +81,8 @@ def is_used() -> bool:
 
 @cache
 def _store(url: str, seconds: int) -> "S3Store":
-    from obstore.store import S3Store
-
+    with LOADING:
+        from obstore.store import S3Store
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return S3Store.from_url(
         url,
@@ -92,12 +97,12 @@ def _store(url: str, seconds: int) -> "S3Store":
 
 def _send(seconds: int, request: Callable[["S3Store"], Result]) -> Result:
     """Return the answer to a request. Raises BucketAway, or FileNotFoundError if the object is missing."""
-    from obstore.exceptions import BaseError
-
     if not settings.BUCKET_URL:
         raise BucketAway("bucket.not_set")
     if time.monotonic() < _Backoff.paused_until:
         raise BucketAway("bucket.away", bucket=settings.BUCKET_URL)
+    with LOADING:
+        from obstore.exceptions import BaseError
     try:
         return request(_store(settings.BUCKET_URL, seconds))
     except (BaseError, FileNotFoundError, ValueError) as error:

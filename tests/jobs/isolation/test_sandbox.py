@@ -190,7 +190,8 @@ def test_what_a_run_changes_opens_nothing_to_the_next_one(
     inner.mkdir()
     Location.objects.filter(pk=location.pk).update(path=str(inner))
     location.refresh_from_db()
-    assert ended(make_job, project, "succeeds.py", launcher=launcher).status == "succeeded"
+    first = ended(make_job, project, "succeeds.py", launcher=launcher)
+    assert first.status == "succeeded", (first.error, first.log_end)
     Job.objects.update(branch="ended")
     private = tmp_path / "private"
     (private / "bin").mkdir(parents=True)

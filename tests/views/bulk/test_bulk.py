@@ -257,8 +257,9 @@ def test_another_run_needs_few_more_queries(
         with CaptureQueriesContext(connection) as queries:
             client.get(reverse(f"bulk-{kind}"), {name: values})
         counts.append(len(queries))
-    # Tool calls that are on record, the teams' quotas, whether the host answers, and the preflight check.
-    assert counts[1] - counts[0] <= 3 * 10 and counts[3] - counts[2] <= 3 * 10, counts
+    # Tool calls that are on record, the quotas of teams, whether the host answers, the preflight check, and
+    # the projects whose isolated runs may have written what is read.
+    assert counts[1] - counts[0] <= 3 * 13 and counts[3] - counts[2] <= 3 * 13, counts
 
 
 def test_a_branch_named_like_the_keys_of_drafts_is_continued(
