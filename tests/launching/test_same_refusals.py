@@ -227,3 +227,20 @@ def test_a_stale_output_is_shown_in_the_same_plan(refusing: Refusing, location: 
     sent = filled(client, checkpoint, input__topic="tea")
     text = client.post(page(checkpoint, "fork-plan"), sent).content.decode()
     assert text.count("step-stale") == 2
+
+
+def test_both_plans_say_how_a_run_will_be_isolated(refusing: Refusing, location: Location) -> None:
+    checkpoint, client = stored(location, CREW), refusing.client
+    asked = {"launcher": "bubblewrap", "network": "hosts", "allow": ["api.openai.com:443"], "memory_mb": 500}
+    Project.objects.get().change_isolation(asked)
+    assert refusing.shell.document("fork", name_of(checkpoint), "--plan")["isolation"] == {
+        "launcher": "bubblewrap",
+        "network": "hosts",
+        "hosts": ["api.openai.com:443"],
+        "limits": {"memory_mb": 500},
+    }
+    for text in (
+        refusing.shell.text("fork", name_of(checkpoint), "--plan"),
+        client.get(page(checkpoint, "fork")).content.decode(),
+    ):
+        assert "Launcher: bubblewrap" in text and "api.openai.com" in text

@@ -48,8 +48,10 @@ from viewer.launching.requests import ACCEPT_ALL, ForkRequest
 from viewer.launching.start import EffectsRefused, start
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Question
+from viewer.presentation.isolation import asked_for
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
 from viewer.records.bodies import stored_contents
+from viewer.records.isolation import isolation_of
 
 # Refusals as the terminal prints them, with the arguments that resolve them.
 
@@ -281,8 +283,17 @@ def _planned(preview: LaunchPreview) -> Output:
         if code
         else []
     )
-    lines = [*known, *plan.then, *tools, *changes, "", _("Nothing has been started.")]
+    asked = list(asked_for(request.project))
+    lines = [*known, *plan.then, *tools, *changes, *asked, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
+    if asked and request.project:
+        isolation = isolation_of(request.project.isolation)
+        document["isolation"] = {
+            "launcher": isolation.launcher,
+            "network": isolation.network,
+            "hosts": list(isolation.allow),
+            "limits": isolation.limits,
+        }
     document["tools"] = [tool_document(view) for view in views]
     document["code"] = code and {
         "commit": code.code.commit,
