@@ -128,11 +128,15 @@ def proxy_processes() -> list[psutil.Process]:
 
 
 def kill_proxy() -> None:
-    """Kill all of the proxy, and wait until its lock is released."""
-    while found := proxy_processes():
+    """Kill all of the proxy, and wait until its lock is released. One that starts is not found at once."""
+
+    def is_released() -> bool:
+        found = proxy_processes()
         pids = {process.pid for process in found}
         for process in sorted(found, key=lambda one: one.ppid() in pids):
             with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(found, timeout=20)
-    wait_until(lambda: not FileLock(folder() / "proxy.lock").is_held())
+        return not found and not FileLock(folder() / "proxy.lock").is_held()
+
+    wait_until(is_released)
