@@ -148,6 +148,8 @@ def worker(tmp_path: Path, empty_data_folder: Path) -> Iterator["subprocess.Pope
     process.wait()
 
 
+# It reads the rows of the worker in its file.
+@pytest.mark.sqlite
 def test_a_worker_registers_and_leaves(worker: "subprocess.Popen[str]", tmp_path: Path) -> None:
     def hosts() -> list[tuple[str, int]]:
         with closing(sqlite3.connect(f"file:{tmp_path}/data/forkline.sqlite3?mode=ro", uri=True)) as database:
