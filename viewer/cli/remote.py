@@ -216,7 +216,7 @@ def _answer(server: Server, response: http.client.HTTPResponse, data: bytes) -> 
 def repeated(server: Server, send: Callable[[], Answer], seconds: float | None = None) -> Answer:
     """What ``send`` returns, called again if there was no answer.
 
-    Raises ConnectionFailed if there was none after pauses of so many ``seconds``, or the sum of all pauses.
+    Pauses for ``seconds``, by default for all pauses together, then raises ConnectionFailed.
     The duration of slow attempts counts only after PATIENCE_SECONDS.
     """
     pauses, left = iter(PAUSES), seconds or sum(PAUSES)

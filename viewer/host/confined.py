@@ -1,8 +1,8 @@
 """Reads what isolated runs may have written, without being led further than such a run.
 
 A run in a sandbox may write its project's folder: links, a git repository that borrows from another one, a
-``langgraph.json`` that names other folders. Whoever reads that outside of the sandbox could show what no run
-may read, or hand it to the next run. So it is read in a thread that can open only what is open to the run,
+``langgraph.json`` that names other folders. Reading that outside of the sandbox could show what no run
+may read, or pass it to the next run. So it is read in a thread that can open only what is open to the run,
 and can write nothing. Landlock enforces that, also for the programs that the thread starts, such as git.
 Nothing has to be known of all that such files can name.
 """
@@ -47,7 +47,7 @@ def confined(folder: Path, read: Callable[[], Result], *more: Path) -> Result:
     roots = None if is_confined() else open_to_runs(folder)
     if roots is None:
         return read()
-    # A thread of its own: nothing opens again what Landlock has closed.
+    # Landlock cannot be lifted again, so the thread is used once.
     with ThreadPoolExecutor(1, "confined") as threads:
         roots += real_paths(map(str, more))
         return threads.submit(copy_context().run, _closed_but_for, roots, read).result()

@@ -2,9 +2,9 @@
 
 A project names variables of its environment file, each with the address to which its key may go
 (``Project.kept_keys``). For each job, a record in the data folder says which placeholders belong to which
-variable and address. It has neither a key nor a placeholder. The proxy (``key_proxy``) is a process of its
-own, because runs outlive the worker: it ends when no job needs it. Whoever follows a job starts it again at
-the same port, if its own parent was killed as well.
+variable and address. It has neither a key nor a placeholder. The proxy (``key_proxy``) is a separate
+process, because runs outlive the worker. It ends when no job needs it. The worker that follows a job restarts
+it on the same port if its parent was killed as well.
 """
 
 import hashlib

@@ -462,7 +462,7 @@ class Connection(H11Protocol):
     since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room: whoever opens connections and sends nothing keeps no other run out."""
+        """Close the oldest idle connection, so that clients that send nothing lock no other run out."""
         super().connection_made(transport)
         self.since = time.monotonic()
         others: Iterable[Any] = self.connections

@@ -1,7 +1,7 @@
 """Forwards connections of a run in bubblewrap to the hosts that its project allows, and to nothing else.
 
-The run has a network of its own. There, ``/etc/hosts`` gives each allowed name an address of the loopback
-device, and a socket listens at that address and the allowed port. The sockets are made from outside, before
+The run has a separate network. Its ``/etc/hosts`` gives each allowed name a loopback address, where a socket
+listens on the allowed port. The sockets are made from outside, before
 the run starts, so the sandbox has neither a process nor a descriptor of Forkline. A thread of the supervisor
 accepts connections, connects to the host that belongs to the socket, and copies bytes both ways. Nothing that
 a run sends decides where it leads, and TLS stays end to end.
@@ -28,7 +28,7 @@ from viewer.host import kernel
 
 # A host and a port. The host is a name or an address, as ``viewer.records.isolation`` has checked it.
 Destination = tuple[str, int]
-# Where the run reaches it: an address of its own loopback device, and the same port.
+# Where the run reaches it: a loopback address in its network, and the same port.
 Endpoint = tuple[str, int]
 
 LOOPBACK = "127.0.0.1"

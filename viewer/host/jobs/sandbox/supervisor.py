@@ -47,7 +47,7 @@ EVENTS_OF_SCOPE = (
 )
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 10
-# When all descendants count as stopped: after so many listings without a new one, or after this time.
+# Descendants count as stopped after this many listings without a new one, or after this many seconds.
 QUIET_LISTINGS, SECONDS_TO_STOP = 20, 1.0
 # Shared memory of a sandbox, as much as Docker has it.
 SHARED_MEMORY_BYTES = 64 * 1024**2
