@@ -1,8 +1,10 @@
 """Projects whose runs are isolated, with what this machine really has."""
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,12 @@ def ended(make_job: MakeJob, project: Project, child: str, **isolation: object) 
     """Run a tiny runner, isolated so. Return the job after its end."""
     isolate(project, **isolation)
     return finished(make_job(child))
+
+
+def result_of(job: Job) -> Any:
+    """What a run that ended as it should has returned."""
+    assert job.status == "succeeded", f"{job.status}: {job.error}\n{job.log_end}"
+    return json.loads(job.result)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from threading import Thread
 import pytest
 
 from tests.jobs.conftest import MakeJob, followed
-from tests.jobs.isolation.conftest import ended, isolate, listener
+from tests.jobs.isolation.conftest import ended, isolate, listener, result_of
 from tests.waiting import wait_until
 from viewer.host.jobs.sandbox.allowed_hosts import MAX_CONNECTIONS, Forwarder, endpoints, files
 from viewer.models import Job, Project
@@ -72,7 +72,7 @@ def fetched(make_job: MakeJob, project: Project, addresses: list[str], allow: li
     job = ended(make_job, project, "fetches.py", launcher="bubblewrap", network="hosts", allow=allow)
     assert job.status == "succeeded", (job.error, job.log_end)
     assert job.isolation["network"] == "hosts" and job.isolation["hosts"] == allow
-    found: dict[str, str] = json.loads(job.result)
+    found: dict[str, str] = result_of(job)
     return found
 
 
@@ -145,13 +145,13 @@ def test_no_attack_leaves_the_allowed_hosts(make_job: MakeJob, project: Project,
         allow = [f"{NAME}:{one.port}"]
         job = ended(make_job, project, "attacks.py", launcher="bubblewrap", network="hosts", allow=allow)
         assert job.status == "succeeded", (job.error, job.log_end)
-        count, succeeded = json.loads(job.result)
+        count, succeeded = result_of(job)
         assert count > 150 and succeeded == []
         assert [*closed.received, *far.received, *six.received] == []
         # With all of the network, some of the same attacks succeed.
         Job.objects.update(branch="ended")
         job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
-        opened = json.loads(job.result)[1]
+        opened = result_of(job)[1]
     assert {f"connect to {one.address}:{one.port}" for one in (closed, far)} <= set(opened)
     assert f"connect to {NAME}:{closed.port}" in opened
     # What was to lead elsewhere came to the allowed host, as it was.
@@ -164,7 +164,7 @@ def test_a_host_that_does_not_answer_is_noted_once(make_job: MakeJob, project: P
     allow = [f"localhost:{port}", "no-such-host.invalid:443"]
     (Path(project.folder) / "addresses").write_text("\n".join([*allow, *reversed(allow)]))
     job = ended(make_job, project, "fetches.py", launcher="bubblewrap", network="hosts", allow=allow)
-    assert set(json.loads(job.result).values()) <= {"ConnectionResetError", "BrokenPipeError"}
+    assert set(result_of(job).values()) <= {"ConnectionResetError", "BrokenPipeError"}
     for host in (f"localhost port {port}", "no-such-host.invalid port 443"):
         assert job.log_end.count(f"{host}, which its project allows, cannot be reached") == 1, job.log_end
 

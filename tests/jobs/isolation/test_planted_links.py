@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.jobs.isolation.conftest import ended, isolate
+from tests.jobs.isolation.conftest import ended, isolate, result_of
 from viewer.host.jobs.spool import LOCK, LOG
 from viewer.models import Job, Location, Project
 
@@ -63,5 +63,5 @@ def test_a_run_inherits_its_log_and_its_lock(make_job: MakeJob, project: Project
     isolate(project, launcher=each, wall_seconds=100)
     job = finished(make_job("shows_descriptors.py"))
     assert job.status == "succeeded", (job.error, job.log_end)
-    found = {number: target for number, target in json.loads(job.result) if "/fd" not in target}
+    found = {number: target for number, target in result_of(job) if "/fd" not in target}
     assert sorted(Path(target).name for target in found.values()) == [LOCK, LOG, LOG, "null"], found

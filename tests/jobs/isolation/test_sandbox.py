@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.jobs.isolation.conftest import ended, isolate, listener
+from tests.jobs.isolation.conftest import ended, isolate, listener, result_of
 from viewer.host.jobs.environment import MARKER
 from viewer.models import Job, Location, Project
 
@@ -60,7 +60,7 @@ def attacked(
 def reached(job: Job) -> list[str]:
     """What the attacks reached, of several dozen."""
     assert job.status == "succeeded", (job.error, job.log_end)
-    count, found = json.loads(job.result)
+    count, found = result_of(job)
     assert count > 40
     return list(found)
 
@@ -149,7 +149,7 @@ def test_a_folder_that_landlock_cannot_close_refuses_the_start(
         )
     )
     job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
-    assert json.loads(job.result)[1] == []
+    assert result_of(job)[1] == []
     assert (inner / ".env").read_text() == "KEY=sk-of-an-inner-project"
 
 
@@ -175,7 +175,7 @@ def test_kept_keys_cannot_be_read_from_the_file(make_job: MakeJob, project: Proj
     }
     (Path(project.folder) / "attack.json").write_text(json.dumps(nothing | {"replace": [str(own)]}))
     job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
-    assert json.loads(job.result)[1] == []
+    assert result_of(job)[1] == []
     assert own.read_text() == "OPENAI_API_KEY=sk-of-this-project"
     job = ended(make_job, project, "attacks.py", launcher="landlock")
     assert job.status == "failed" and job.error.code == "isolation.cannot_close"
@@ -253,5 +253,5 @@ def test_a_run_opens_nothing_to_the_next_by_renaming_folders(make_job: MakeJob, 
     folders = [str(own.parent), str(own.parent.parent)]
     (Path(project.folder) / "attack.json").write_text(json.dumps(nothing | {"replace": folders}))
     job = ended(make_job, project, "attacks.py", launcher="bubblewrap")
-    assert not [one for one in json.loads(job.result)[1] if "rename" in one]
+    assert not [one for one in result_of(job)[1] if "rename" in one]
     assert own.read_text() == "OPENAI_API_KEY=sk-of-this-project"

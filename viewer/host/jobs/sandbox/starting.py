@@ -30,7 +30,7 @@ from viewer.models import Location, Project
 from viewer.records.isolation import Isolation, IsolationRefused, allowed_host, isolation_of, missing
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-SECONDS_TO_REPORT = 30
+SECONDS_TO_REPORT = 90
 MAX_REPORT_BYTES = 64 * 1024
 # Of the supervisor, which is outside the sandbox: nothing of the project's environment.
 OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")

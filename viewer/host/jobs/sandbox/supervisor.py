@@ -46,7 +46,7 @@ EVENTS_OF_SCOPE = (
     ("processes", "pids", "pids.events", "max"),
 )
 LIMIT_POLL_SECONDS = 0.1
-SECONDS_TO_START = 10
+SECONDS_TO_START = 60
 # Descendants count as stopped after this many listings without a new one, or after this many seconds.
 QUIET_LISTINGS, SECONDS_TO_STOP = 20, 1.0
 # Shared memory of a sandbox, as much as Docker has it.
