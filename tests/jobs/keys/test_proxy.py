@@ -311,11 +311,8 @@ def test_a_proxy_that_cannot_start_does_not_end_the_following_of_a_run(start: St
     assert ensure_proxy() == int((folder() / "port").read_text())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
-def test_memory_that_was_opened_before_the_proxy_served_has_no_key(
-    start: StartKeyJob, server: Upstream
-) -> None:
-    job = start()
+def proxy_of_the_test(job: KeyJob, *program: str) -> "subprocess.Popen[bytes]":
+    """A proxy that this program starts, instead of the job's."""
     kill_proxy()
     lock = FileLock(folder() / "proxy.lock").acquire()
     assert lock is not None
@@ -323,15 +320,24 @@ def test_memory_that_was_opened_before_the_proxy_served_has_no_key(
         job.variables["OPENAI_BASE_URL"] = job.url.replace(str(job.port), str(listener.getsockname()[1]))
         arguments = [str(folder()), str(lock), str(listener.fileno())]
         started = subprocess.Popen(
-            [sys.executable, "-m", "viewer.host.jobs.key_proxy", *arguments],
+            [*program, sys.executable, "-m", "viewer.host.jobs.key_proxy", *arguments],
             cwd=ROOT,
             pass_fds=(lock, listener.fileno()),
         )
+    os.close(lock)
+    return started
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_memory_that_was_opened_before_the_proxy_served_has_no_key(
+    start: StartKeyJob, server: Upstream
+) -> None:
+    job = start()
+    started = proxy_of_the_test(job)
     with (
         open(f"/proc/{started.pid}/mem", "rb", buffering=0) as memory,
         open(f"/proc/{started.pid}/maps") as maps,
     ):
-        os.close(lock)
         assert job.send().status_code == 200 and server.keys == [KEY]
         found = b""
         for line in maps:
@@ -355,15 +361,29 @@ def test_the_proxy_ends_after_the_last_job(start: StartKeyJob) -> None:
     wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, seconds=30)
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() == 0, reason="root may read every process")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 def test_no_process_of_the_same_user_reads_its_memory(start: StartKeyJob) -> None:
     job = start()
-    job.send()
-    process = proxy_process()
-    assert process
+    # Root may read every process. Without its capabilities, it is a user like others.
+    as_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    started = proxy_of_the_test(job, *as_user)
+    assert job.send().status_code == 200
+    other = subprocess.Popen([*as_user, "sleep", "60"])
+    serving = proxy_process()
+    assert serving and serving.pid != started.pid
+
+    def error(process: int, name: str) -> str:
+        command = [*as_user, "dd", "bs=1", "count=0", f"if=/proc/{process}/{name}"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
     for name in ("environ", "mem", "maps"):
-        with pytest.raises(PermissionError):
-            open(f"/proc/{process.pid}/{name}", "rb").close()
+        assert "Permission denied" not in error(other.pid, name)
+        assert "Permission denied" in error(started.pid, name)
+        assert "Permission denied" in error(serving.pid, name)
+    other.kill()
+    other.wait()
+    kill_proxy()
+    started.wait(timeout=20)
 
 
 def test_nothing_that_it_stores_or_shows_has_a_key(start: StartKeyJob, tmp_path: Path) -> None:
