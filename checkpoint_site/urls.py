@@ -104,7 +104,7 @@ urlpatterns = [
     path("shared/<str:token>/picture.png", throttled_share_links(shared.picture), name="shared-picture"),
     path("shared/<str:token>/embed/", throttled_share_links(shared.embed), name="shared-embed"),
     # For programs, with a token.
-    path("api/", include("viewer.api.commands")),
+    path("api/", include("viewer.web.api.commands")),
     path("", include("viewer.web.urls")),
 ]
 handler500 = "checkpoint_site.middleware.pages.server_error_page"

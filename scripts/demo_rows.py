@@ -32,7 +32,7 @@ def record_project(
 ) -> None:
     """Record a project of the demo. It is confirmed, because a person ran ``make demo``."""
     from viewer.models import Location, Project
-    from viewer.web.login_links import owner
+    from viewer.records.accounts import owner
 
     values = {"interpreter": str(python), "entry_points": list(entry_points)}
     recorded, _ = Project.objects.update_or_create(

@@ -6,7 +6,7 @@ from typing import Any
 from django.template import Context, Template
 from django.test import Client, signals
 
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 
 def render_and_record(template: Template, context: Context) -> str:

@@ -48,7 +48,7 @@ from tests.real_stores import copy_of
 from tests.settings import DATA_DIR, OWN_DATABASE, SERVER, TEMPLATE_DATABASE
 from tests.terminal import Terminal
 from viewer.models import Location, Run
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)

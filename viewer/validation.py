@@ -123,6 +123,14 @@ def whole_number(text: str, least: int, most: int) -> int:
     return number
 
 
+def number_in(text: str, max_digits: int = 9) -> int | None:
+    """Return the text as an integer of at most ``max_digits`` digits, at least 0; None for any other text."""
+    try:
+        return whole_number(text, 0, 10**max_digits - 1)
+    except InvalidInput:
+        return None
+
+
 def number(text: str, least: float, most: float) -> float:
     """The number from ``least`` to ``most``, in decimal notation. Not a number and infinity are none."""
     typed = text.strip()

@@ -97,7 +97,7 @@ def ends_of_rights() -> list[Callable[[str], None]]:
     from django.contrib.auth.models import User
 
     from viewer.models import Team
-    from viewer.web.login_links import teammate
+    from viewer.records.accounts import teammate
 
     def right(name: str) -> None:
         teammate(name, "view")
@@ -132,7 +132,7 @@ def log_in(name: str, location: Any, number: int) -> str:
     from django.test import Client
 
     from viewer.models import Level, Role, Team
-    from viewer.web.login_links import teammate
+    from viewer.records.accounts import teammate
 
     client = Client()
     if number % 3 == 0:

@@ -282,7 +282,7 @@ def shared_addresses(run: "Run", rows: "list[Checkpoint]", sides: list[tuple[str
     from viewer.models import ShareLink
     from viewer.presentation.share_links import make_link
     from viewer.presentation.shared_objects import Subject, find_shared
-    from viewer.web.login_links import teammate
+    from viewer.records.accounts import teammate
 
     targets = [("run", str(run.uid)), ("comparison", urlencode(sides))]
     targets += [("checkpoint", f"{run.uid}/{row.checkpoint_id}") for row in rows]

@@ -325,7 +325,7 @@ def session(port: int) -> str:
     from django.conf import settings
     from django.test import Client
 
-    from viewer.web.login_links import teammate
+    from viewer.records.accounts import teammate
 
     client = Client()
     client.force_login(teammate("runner", "run"))

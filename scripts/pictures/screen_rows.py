@@ -102,8 +102,8 @@ def _score(key: Any, end: Any, score: float) -> None:
 def _scored_collection(start: Any) -> Any:
     """Return the sweep of a collection whose forks have a score next to what was recorded."""
     from viewer.models import Checkpoint, Job, Sweep
+    from viewer.records.accounts import owner
     from viewer.records.collections import Subject, add_items, collection_named, recorded_key, score_key
-    from viewer.web.login_links import owner
 
     found = Checkpoint.objects.filter(location__engine="crewai", is_branch_head=True).order_by("pk")
     heads = found.exclude(state=Checkpoint.State.NO_COPY).select_related("run", "location")[: len(PAIRS)]
@@ -197,7 +197,7 @@ def _token(kind: str, target: str) -> str:
     """Return the token of a new share link."""
     from viewer.presentation.share_links import make_link
     from viewer.presentation.shared_objects import find_shared, subject_in
-    from viewer.web.login_links import owner
+    from viewer.records.accounts import owner
 
     subject = subject_in(kind, target)
     shared = find_shared(subject) if subject else None

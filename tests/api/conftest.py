@@ -9,10 +9,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.conftest import checkpoint, entity, location
-from viewer.api.commands import SERVED
 from viewer.models import Checkpoint, Job, Level, Location, Question, Role, Sweep
 from viewer.records.roles import account_named
 from viewer.records.tokens import make_token
+from viewer.web.api.commands import SERVED
 
 __all__ = ["checkpoint", "entity", "location"]
 Program = Callable[..., Client]

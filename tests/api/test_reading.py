@@ -12,8 +12,8 @@ from tests.api.conftest import api_addresses
 from tests.search.indexed import index_all
 from tests.terminal import Terminal
 from tests.views.forking import CREW, stored
-from viewer.api.interface import api
 from viewer.models import Checkpoint, Job, Location
+from viewer.web.api.interface import api
 
 
 def pages(client: Client, address: str, name: str, limit: int = 2, **query: str | int) -> list[Any]:

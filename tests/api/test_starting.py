@@ -14,9 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.api.conftest import program_of, with_role
-from viewer.api.interface import api
-from viewer.api.options import options_of
-from viewer.api.starting import NOT_IN_BODY
 from viewer.models import (
     AuditEntry,
     Checkpoint,
@@ -28,6 +25,9 @@ from viewer.models import (
     Question,
     Sweep,
 )
+from viewer.web.api.interface import api
+from viewer.web.api.options import options_of
+from viewer.web.api.starting import NOT_IN_BODY
 
 
 def sent(client: Client, address: str, body: Any = None, key: str | None = "once") -> Any:

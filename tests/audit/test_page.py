@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from tests.terminal import Terminal
 from viewer.models import AuditEntry
+from viewer.records.accounts import teammate
 from viewer.records.audit import Action, Audited, acting_for, record
-from viewer.web.login_links import teammate
 from viewer.web.views.audit import PAGE
 
 HOSTILE = "\u202e<script>alert(1)</script>\x1b[2K"

@@ -36,11 +36,11 @@ from viewer.models import (
 )
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.accounts import teammate
 from viewer.records.collections import Subject as Collected
 from viewer.records.collections import add_items, lines_of
 from viewer.records.invitations import invite
 from viewer.records.tokens import make_token
-from viewer.web.login_links import teammate
 
 __all__ = ["addresses", "check", "checkpoint", "entity", "location"]
 Made = tuple[str, dict[str, Any]]

@@ -16,7 +16,7 @@ from tests.views.forking import CREW, create_location, stored
 from viewer.cli.running import run_here
 from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.comparison_sides import reference_to
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 JUDGE = """
 def length(checkpoint):

@@ -19,6 +19,7 @@ from viewer.host_requests import ListPrunable, PruneRules, ask
 from viewer.models import Checkpoint, Collection, CollectionItem, Location
 from viewer.presentation.collections import item_views
 from viewer.records import collections
+from viewer.records.accounts import teammate
 from viewer.records.collections import (
     MAX_ERRORS,
     MAX_NOTE,
@@ -31,7 +32,6 @@ from viewer.records.collections import (
     items_in,
     lines_of,
 )
-from viewer.web.login_links import teammate
 
 __all__ = ["check", "checkpoint", "entity", "location", "person"]
 MAX_ITEMS = 20

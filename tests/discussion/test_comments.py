@@ -15,9 +15,9 @@ from viewer.host.locations.pruning import Protected, plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import AuditEntry, Comment, Job, Level, Location, Question, Role, Run
 from viewer.records import discussion
+from viewer.records.accounts import teammate
 from viewer.records.discussion import MAX_COMMENT, Discussed, NotWritten, comments_in, mentioned_in
 from viewer.records.roles import account_named
-from viewer.web.login_links import teammate
 
 SECRET = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz0123"
 

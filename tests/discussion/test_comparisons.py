@@ -17,9 +17,9 @@ from viewer.host.locations.pruning import Protected, plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import AuditEntry, Checkpoint, Comment, Level, Location, Role, Run
 from viewer.records import discussion
+from viewer.records.accounts import teammate
 from viewer.records.discussion import about_comparison, commented_ids, comments_in, mentioned_in
 from viewer.records.roles import account_named
-from viewer.web.login_links import teammate
 
 __all__ = ["ada", "eve"]
 Pair = tuple[Checkpoint, Checkpoint]

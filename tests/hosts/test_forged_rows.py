@@ -51,8 +51,8 @@ from viewer.host_requests import (
     StoredKey,
 )
 from viewer.models import Checkpoint, Host, Job, Level, Location, Project, RecordedCode, Role
+from viewer.records.accounts import teammate
 from viewer.records.audit import acting_for
-from viewer.web.login_links import teammate
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwx123456"
 

@@ -18,7 +18,7 @@ from tests.real_stores import copy_of
 DATABASE = "forkline_hosts"
 PAGES = """
 from django.test import Client
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 client = Client(headers={"host": "127.0.0.1:8000"})
 client.force_login(teammate("ada", "run"))
 location = Location.objects.get()

@@ -36,8 +36,8 @@ from viewer.models import Location, ShareLink
 from viewer.presentation.export import FORMATS
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.accounts import teammate
 from viewer.records.bodies import body_of
-from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 

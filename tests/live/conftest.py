@@ -16,7 +16,7 @@ from checkpoint_site.asgi import application
 from tests.live.server import Server
 from tests.waiting import wait_until
 from viewer.models import Job, JobEvent, Location
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 MAX_SECONDS = 30
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.live.server import Server
 from tests.waiting import wait_until
 from viewer.models import Job
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.browser
 

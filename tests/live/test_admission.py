@@ -23,6 +23,7 @@ from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
 from tests.views.forking import create_location
 from viewer.models import Job, Level, Location, Role, Team
+from viewer.records.accounts import teammate
 from viewer.web.live import admission
 from viewer.web.live.admission import (
     CHECK_SECONDS,
@@ -33,7 +34,6 @@ from viewer.web.live.admission import (
     allowed_by,
     guards,
 )
-from viewer.web.login_links import teammate
 
 # The first check after an end may have read before it.
 MAX_CHECKS = 2

@@ -18,10 +18,10 @@ from django.test.utils import CaptureQueriesContext
 from tests.live.conftest import Connect, connect, cookie, location
 from tests.sharing.conftest import share
 from viewer.models import Level, Location, Presence, Role, Run
+from viewer.records.accounts import teammate
 from viewer.records.roles import account_named
 from viewer.web.live import presence
 from viewer.web.live.presence import Room, Visitor, exchange, message_with, names_of, rooms, show
-from viewer.web.login_links import teammate
 
 __all__ = ["connect", "cookie", "location"]
 Enter = Callable[..., Awaitable[WebsocketCommunicator]]

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.live.conftest import page, server
 from tests.live.server import Server
 from viewer.models import Run
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 __all__ = ["page", "server"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

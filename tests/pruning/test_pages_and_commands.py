@@ -17,7 +17,7 @@ from tests.real_stores import copy_of
 from viewer.host.locations.pruning import plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import Location
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.django_db
 

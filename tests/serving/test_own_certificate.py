@@ -39,8 +39,8 @@ from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.serving.conftest import SERVER, answers, server_with_limits
 from tests.waiting import wait_until
+from viewer.records.accounts import teammate
 from viewer.tls import InvalidCertificate, is_covered, server_context
-from viewer.web.login_links import teammate
 
 NAME = "localhost"
 DAYS = timedelta(days=30)

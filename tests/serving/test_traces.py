@@ -21,7 +21,7 @@ from tests.environments import environment_with
 from tests.sharing.conftest import BROWSER, share, token_of
 from tests.waiting import wait_until
 from viewer.models import Run
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 SECRET = "blue-whale-north"
 

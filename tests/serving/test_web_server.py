@@ -24,10 +24,10 @@ from tests.serving.conftest import WebServer
 from viewer.data_folder.changes import CommitChanges
 from viewer.host.locations.importing import MIN_CHECKPOINTS, only_new_garbage
 from viewer.models import Job, Location
+from viewer.records.accounts import teammate
 from viewer.web.live import broadcast
 from viewer.web.live.broadcast import Broadcast, Rounds, send_repeatedly
 from viewer.web.live.feeds import HOME, RowsFeed
-from viewer.web.login_links import teammate
 
 
 def test_a_response_does_not_name_the_server(server: WebServer) -> None:

@@ -11,7 +11,7 @@ from tests.views.conftest import location
 from viewer.models import Run, ShareLink
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 __all__ = ["location"]
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from checkpoint_site.environment import InvalidSetting, env_exact_origins
 from tests.sharing.conftest import BROWSER, share
 from viewer.models import Run, ShareLink
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 ORIGINS = ["https://wiki.example.org", "http://localhost:7000"]
 HREF = re.compile(r'<a\b[^>]*\bhref="([^"]*)"[^>]*>')

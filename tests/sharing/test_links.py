@@ -17,9 +17,9 @@ from checkpoint_site.middleware import throttle
 from tests.sharing.conftest import BROWSER, share, token_of
 from viewer.models import Job, Location, Run, ShareLink
 from viewer.presentation.shared_objects import picture_source
+from viewer.records.accounts import teammate
 from viewer.records.lineage.drawing import draw_picture
 from viewer.records.lineage.graphs import Chain
-from viewer.web.login_links import teammate
 
 DEAD = "This link does not work"
 

@@ -15,7 +15,7 @@ from tests.sharing.conftest import share
 from viewer.host.locations.search_index import index_some
 from viewer.models import Job, JobEvent, Location, RecordedCode, Run, SearchEntry, ShareLink
 from viewer.presentation.shared_objects import Subject
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 TARGET = re.compile(r"""\b(?:href|src|action|formaction|hx-\w+|ws-connect|data-copy)="([^"]*)\"""")
 # A page leads to parts of itself, its rows and its socket; static files are not data.

@@ -17,7 +17,7 @@ from tests.real_stores import copy_of
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.spans import branch_spans, job_spans
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.django_db
 

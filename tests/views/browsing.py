@@ -7,8 +7,8 @@ from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, Page
 
+from viewer.records.accounts import teammate
 from viewer.records.permissions import May
-from viewer.web.login_links import teammate
 
 Open = Callable[..., Page]
 FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -9,7 +9,7 @@ from django.test import Client
 
 from tests.views.forking import CREW, checked, create_location, stored
 from viewer.models import Checkpoint, Location, PreflightCheck
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 
 @pytest.fixture

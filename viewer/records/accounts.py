@@ -1,4 +1,6 @@
-"""Accounts whose person cannot log in: links for a new password, second factors, and deactivation."""
+"""Accounts: links that log in or set a new password, second factors, and deactivation."""
+
+from urllib.parse import urlencode
 
 from allauth.mfa.models import Authenticator
 from django.conf import settings
@@ -12,11 +14,14 @@ from django.urls import reverse
 from django.utils.http import base36_to_int, int_to_base36
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, override
+from sesame.utils import get_parameters
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models.annotations import chosen_language
 from viewer.records.audit import Action, Audited, act_as, record
 from viewer.records.mail import ADDRESS, FACTORS_REMOVED, PASSWORD, notify_of_change, send_soon
+from viewer.records.permissions import MAY, May
+from viewer.records.roles import account_named, give
 from viewer.records.sessions import end_sessions
 
 # Longer texts are no tokens.
@@ -35,6 +40,38 @@ REASONS = {
 
 class ChangeRefused(ValidationError):
     """An account cannot be changed so. The message says why."""
+
+
+# Links that log a user in, once.
+
+
+# The user created when there is no superuser. It has no password: only links log it in.
+OWNER = "owner"
+
+
+def owner() -> User:
+    """Return the first active superuser, created if there is none."""
+    users = User.objects
+    found = users.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    return found or users.create_superuser(OWNER)
+
+
+def teammate(name: str, may: May | None = None) -> User:
+    """Return the user of this name, who may view or run everywhere. A new user may only view by default.
+
+    Raises ValidationError if the name is invalid or the user is deactivated.
+    """
+    is_new = not User.objects.filter(username=name).exists()
+    found = account_named(name)
+    if may or is_new:
+        give(found, MAY[may or "view"])
+    return found
+
+
+def login_link(user: User, next_path: str = "/") -> str:
+    """Return a URL that logs the user in, once, and redirects to ``next_path``."""
+    query = urlencode({**get_parameters(user), "next": next_path})
+    return f"{settings.ALLOWED_ORIGINS[0]}{reverse('login-link')}?{query}"
 
 
 # Links for a new password.
@@ -126,6 +163,14 @@ def make_reset_link(person: User, admin: User | None) -> str:
         raise ChangeRefused(_("%(name)s can no longer log in.") % {"name": person})
     record(Action.ADDED, Audited.USER, person.pk, f"{person.get_username()}: reset link")
     return reset_path(person)
+
+
+def password_link(name: str) -> str:
+    """Return a URL with which a user sets a new password, once. Raises ValidationError if there is none."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise ValidationError(_("There is no account %(name)s.") % {"name": name})
+    return f"{settings.ALLOWED_ORIGINS[0]}{make_reset_link(user, None)}"
 
 
 def remove_second_factors(person: User, reason: str, admin: User | None) -> int:

@@ -15,7 +15,7 @@ from tests.terminal import Terminal
 from viewer.host.locations.adding import open_location, write_target_at
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.django_db
 

@@ -31,7 +31,7 @@ from viewer.models import (
     ShareLink,
     Sweep,
 )
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 SECRET = "blue whale (north)"
 

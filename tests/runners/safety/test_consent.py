@@ -22,8 +22,8 @@ from viewer.host.jobs.preflight import preflight_checkpoint, unaccepted_effects
 from viewer.host.locations.importing import import_location
 from viewer.launching.start import start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
+from viewer.records.accounts import teammate
 from viewer.records.runner_requests import request_for
-from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STORE = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30/json"

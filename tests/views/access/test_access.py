@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from scripts.served_demo import CSRF_TOKEN
 from viewer.models import Location, Run
-from viewer.web.login_links import login_link, owner, teammate
+from viewer.records.accounts import login_link, owner, teammate
 
 
 def test_every_screen_requires_a_login(client: Client, crew_location: Location, crew_run: Run) -> None:

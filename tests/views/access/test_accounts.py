@@ -25,8 +25,8 @@ from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
 from tests.views.access.test_urls import ACCOUNT, ALL, ENTRANCES
 from viewer.models import AttemptCount, AuditEntry, Level, Location
+from viewer.records.accounts import login_link
 from viewer.records.roles import give
-from viewer.web.login_links import login_link
 
 PASSWORD = "green tea, twice"
 pytestmark = pytest.mark.django_db

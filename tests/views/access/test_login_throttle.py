@@ -17,7 +17,7 @@ from pytest_django import Settings
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import BUDGETS, AttemptKey, RowStorage, Throttle, network_of
 from viewer.models import AttemptCount
-from viewer.web.login_links import login_link, teammate
+from viewer.records.accounts import login_link, teammate
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
 

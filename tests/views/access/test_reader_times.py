@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.browsing import opening
 from viewer.formats import FORMATS
 from viewer.models import Location, ReaderSettings, Run
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 SCRIPT = Path(__file__).resolve().parents[3] / "static/js/times.js"
 

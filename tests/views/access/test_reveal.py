@@ -16,8 +16,8 @@ from tests.views.forking import CREW, SECRET, stored
 from viewer.host.permitted import checked
 from viewer.host_requests import HostRefusal, RevealValue, ask
 from viewer.models import AuditEntry, Checkpoint, Location
+from viewer.records.accounts import teammate
 from viewer.records.audit import Actor, ActorKind, acting, acting_for
-from viewer.web.login_links import teammate
 
 POINTER = "/entities/0/checkpoint_inputs/api_key"
 FORM = {"pointer": POINTER, "reason": "rotate"}

@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from viewer.models import Access, Checkpoint, Job, Level, Location, Run
+from viewer.records.accounts import owner, teammate
 from viewer.records.permissions import can_run
 from viewer.web.live.feeds import RowsFeed, location_group
 from viewer.web.live.job_feed import JobFeed
-from viewer.web.login_links import owner, teammate
 
 
 def has_right(name: str) -> bool:

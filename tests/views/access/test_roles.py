@@ -48,8 +48,8 @@ from viewer.models import (
 )
 from viewer.models.roles import VisibleManager
 from viewer.presentation.shared_objects import Subject
+from viewer.records.accounts import teammate
 from viewer.records.permissions import Rule
-from viewer.web.login_links import teammate
 
 # What differs between two responses with the same content.
 CHANGING = re.compile(

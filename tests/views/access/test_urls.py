@@ -13,7 +13,6 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from tests.views.forking import CREW, stored
-from viewer.api.commands import SERVED
 from viewer.models import (
     Checkpoint,
     Collection,
@@ -33,10 +32,11 @@ from viewer.models import (
 )
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.accounts import teammate
 from viewer.records.invitations import invite
 from viewer.records.tokens import make_token
+from viewer.web.api.commands import SERVED
 from viewer.web.live.consumer import websocket_urlpatterns
-from viewer.web.login_links import teammate
 
 # Read-only pages accept no POST request.
 READ = {

@@ -17,8 +17,8 @@ from viewer.host.locations.importing import import_location
 from viewer.launching.bulk import MAX_BYTES, MAX_RUNS
 from viewer.messages.message import UserMessage
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Project, Run, Sweep
+from viewer.records.accounts import teammate
 from viewer.web.launch.bulk_page import MAX_NAME
-from viewer.web.login_links import teammate
 
 OTHER = {**CREW, "checkpoint_kickoff_event_id": "other", "id": "33333333-3333-4333-8333-333333333333"}
 

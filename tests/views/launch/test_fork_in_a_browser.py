@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.forking import CREW, checked, create_location, stored
 from viewer.host.jobs.files import JobStorage
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

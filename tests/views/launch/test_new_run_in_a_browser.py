@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.forking import checked_new_run, create_location
 from viewer.host.jobs.files import storage_of
 from viewer.models import Job, PreflightCheck, Project
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

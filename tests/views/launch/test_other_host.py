@@ -30,9 +30,9 @@ from viewer.launching.other_host import check_other_host, other_locations
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy
 from viewer.presentation.run_list import attention
+from viewer.records.accounts import teammate
 from viewer.records.bodies import body_of, stored_contents
 from viewer.records.hosts import is_away
-from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TYPED = "hunter-of-the-lost-2031"

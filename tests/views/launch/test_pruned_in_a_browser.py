@@ -10,7 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, checked, create_location, stored
 from viewer.host.locations.importing import import_location
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

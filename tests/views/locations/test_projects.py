@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from viewer.models import Job, Location, Project
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.django_db
 TICKED = 'value="crew:build" id="id_entry_points_0" checked'

@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.visible import Wanted
 from viewer.presentation.run.window import window_of
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 
 def ids(run: Run, wanted: Wanted) -> list[str]:

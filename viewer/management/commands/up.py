@@ -20,10 +20,10 @@ from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent,
 from viewer.data_folder import permissions, prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Location
+from viewer.records.accounts import login_link, owner
 from viewer.stores.addresses import shown_path
 from viewer.tls import InvalidCertificate, server_context
 from viewer.validation import number_option, one_line
-from viewer.web.login_links import login_link, owner
 
 # As Django's check of a deployment.
 MIN_KEY_CHARACTERS, MIN_KEY_DIFFERENT = 50, 5

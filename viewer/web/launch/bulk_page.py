@@ -40,12 +40,11 @@ from viewer.presentation.jobs.status import usage_label
 from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
-from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
+from viewer.validation import MAX_CHARACTERS, InvalidInput, number_in, whole_number
 from viewer.web.fields import valid_values
 from viewer.web.launch.options import LimitsForm, ModelCallsField, score_field
 from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Submission, furthest_of, source_at
-from viewer.web.login_links import number_in
 
 # The form: one edit for all runs, and the total limits.
 

@@ -17,11 +17,11 @@ from django.utils.translation import get_language_from_request
 from viewer.models import Access, Job, Location, Right, Run, ShareLink, access_of, uuid_of
 from viewer.models.annotations import chosen_language
 from viewer.presentation.share_links import open_link
+from viewer.validation import number_in
 from viewer.web.live import admission, broadcast, presence
 from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
 from viewer.web.live.feeds import RowsFeed, home_group, location_group, share_group
 from viewer.web.live.job_feed import JobFeed
-from viewer.web.login_links import number_in
 
 # The WebSocket consumer: sends a page what it shows, then each change.
 

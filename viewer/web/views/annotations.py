@@ -22,7 +22,7 @@ from viewer.records.annotations import (
     versions_of,
 )
 from viewer.records.permissions import person_of, requires
-from viewer.web.login_links import number_in
+from viewer.validation import number_in
 
 MAX_VERSIONS = 50
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from viewer.models import AuditEntry, Right
 from viewer.records.audit import Action, Audited, entries_of, line_of
 from viewer.records.permissions import requires
-from viewer.web.login_links import number_in
+from viewer.validation import number_in
 from viewer.web.views.checkpoints import download
 
 # Entries on one page, and in one download. The command writes all.

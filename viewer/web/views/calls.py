@@ -27,9 +27,9 @@ from viewer.presentation.replays import (
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.permissions import requires
+from viewer.validation import number_in
 from viewer.web.launch.prefilled import StartingPoint, editable_parts_of
 from viewer.web.launch.replay_page import CallsReplayPage, ReplayPage, calls_replay_page, replay_page
-from viewer.web.login_links import number_in
 from viewer.web.views.launches import (
     before_form,
     content_key,

@@ -37,8 +37,8 @@ from viewer.records.discussion import on_checkpoint
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
+from viewer.validation import number_in
 from viewer.web.launch.prefilled import editable_parts_of, is_runnable
-from viewer.web.login_links import number_in
 from viewer.web.views.jobs import asked_context
 from viewer.web.views.launches import is_from_our_page
 

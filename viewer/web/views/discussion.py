@@ -28,7 +28,7 @@ from viewer.records.discussion import (
     people_at,
 )
 from viewer.records.permissions import may, person_of, requires
-from viewer.web.login_links import number_in
+from viewer.validation import number_in
 
 DISCUSSIONS_A_PAGE = 20
 # Characters that one page renders as Markdown, for which hostile Markdown takes a second.

@@ -48,9 +48,8 @@ from viewer.records.hosts import PoolRefused, allowed_folders, change_pool, chos
 from viewer.records.locations import deletes_threads, is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import require_project, requires
 from viewer.stores.addresses import is_uri
-from viewer.validation import MAX_DAYS
+from viewer.validation import MAX_DAYS, number_in
 from viewer.web.fields import WholeNumberField
-from viewer.web.login_links import number_in
 
 # The form of a location: its path.
 

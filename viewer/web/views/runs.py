@@ -47,7 +47,7 @@ from viewer.presentation.spans import (
 from viewer.records.audit import Audited, opens
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
-from viewer.web.login_links import number_in
+from viewer.validation import number_in
 from viewer.web.views.checkpoints import detail_context, selected_checkpoint
 
 # A run: its lineage as lanes and a list, and the selected checkpoint.

@@ -24,8 +24,7 @@ from viewer.records.audit import Audited, opens
 from viewer.records.permissions import requires
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import COMPLETED, FAILED, MAX_VALUE, PRUNED, WAITING, Filters, filters_from
-from viewer.validation import storable
-from viewer.web.login_links import number_in
+from viewer.validation import number_in, storable
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
 

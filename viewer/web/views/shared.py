@@ -34,7 +34,7 @@ from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import sharing_as
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters
-from viewer.web.login_links import number_in
+from viewer.validation import number_in
 from viewer.web.views.checkpoints import SHARED_TABS, contents_before, event_page, reads_markdown, tab_choice
 from viewer.web.views.compare import table_context
 from viewer.web.views.runs import kept_query

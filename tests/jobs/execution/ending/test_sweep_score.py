@@ -16,11 +16,11 @@ from viewer.cli.running import run_here
 from viewer.host.jobs.ending import queue_score
 from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
+from viewer.records.accounts import teammate
 from viewer.records.collections import Subject, add_items, collection_named, score_key, scoring_of
 from viewer.records.limits import shared_usage
 from viewer.records.permissions import may_start
 from viewer.records.queue import next_job
-from viewer.web.login_links import teammate
 
 JUDGE = (
     "def done(checkpoint, expected=''):\n"

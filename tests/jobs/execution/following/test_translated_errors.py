@@ -15,7 +15,7 @@ from viewer.host.jobs.processes import outcome_of
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Job, JobEvent, Project
-from viewer.web.login_links import teammate
+from viewer.records.accounts import teammate
 
 GERMAN = {
     "The model %(model)r cannot be used here: %(kind)s: %(error)s": (

@@ -12,21 +12,6 @@ from ninja import Path, Query, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from viewer.api.examples import (
-    CHECKPOINT,
-    CHECKPOINTS,
-    COMPARISON,
-    EVENTS,
-    JOB,
-    JOBS,
-    LOCATION,
-    LOCATIONS,
-    QUESTIONS,
-    RESULTS,
-    RUN,
-    RUNS,
-)
-from viewer.api.interface import MAX_KEY, answer, refused, route
 from viewer.cli.commands.checkpoints import diff_document, info_document
 from viewer.cli.commands.jobs import listed
 from viewer.cli.commands.runs import run_document
@@ -40,6 +25,21 @@ from viewer.models import Checkpoint, Job, Location, Question, Right, Run
 from viewer.presentation.export import ALL_FORMATS
 from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.search_filters import Filters, filters_from
+from viewer.web.api.examples import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    COMPARISON,
+    EVENTS,
+    JOB,
+    JOBS,
+    LOCATION,
+    LOCATIONS,
+    QUESTIONS,
+    RESULTS,
+    RUN,
+    RUNS,
+)
+from viewer.web.api.interface import MAX_KEY, answer, refused, route
 
 Key = Annotated[int, Path(ge=1, le=MAX_KEY, description="The key of a checkpoint.")]
 MAX_LISTED = 500

@@ -11,15 +11,15 @@ from ninja import Body, Header, Schema
 from ninja.errors import HttpError
 from pydantic import ConfigDict, Field
 
-from viewer.api.examples import ANSWERED, CANCELLED, JOB, NOTED, SWEEP
-from viewer.api.interface import answer, route
-from viewer.api.options import Options, given_in, options_of, parsed
-from viewer.api.reading import Key, answer_job, listed_job
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.commands.jobs import cancelled, given
 from viewer.cli.output import Output
 from viewer.models import Checkpoint, IdempotencyKey, Job, Question, Right, Sweep
 from viewer.validation import MAX_CHARACTERS
+from viewer.web.api.examples import ANSWERED, CANCELLED, JOB, NOTED, SWEEP
+from viewer.web.api.interface import answer, route
+from viewer.web.api.options import Options, given_in, options_of, parsed
+from viewer.web.api.reading import Key, answer_job, listed_job
 
 # What a program does not choose: a person has chosen it on the page of the location's project.
 ENTRY_POINT = {"entrypoint", "graph", "kind"}

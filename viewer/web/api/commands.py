@@ -15,11 +15,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import override
 from ninja import Body, Query
 
-from viewer.api.examples import COMMANDS
-from viewer.api.examples import STARTED as STARTED_JOB
-from viewer.api.interface import addresses, replied, route
-from viewer.api.options import Options, given_in, options_of, parsed
-from viewer.api.starting import ENTRY_POINT, IdempotencyHeader, refuse_old, stored_key
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.output import Outcome, as_json, collected_warnings, json_parts
 from viewer.cli.starting import job_outcome
@@ -27,6 +22,11 @@ from viewer.models import Right, access_of
 from viewer.models.roles import require_level
 from viewer.records.audit import Audited, opens
 from viewer.validation import one_line
+from viewer.web.api.examples import COMMANDS
+from viewer.web.api.examples import STARTED as STARTED_JOB
+from viewer.web.api.interface import addresses, replied, route
+from viewer.web.api.options import Options, given_in, options_of, parsed
+from viewer.web.api.starting import ENTRY_POINT, IdempotencyHeader, refuse_old, stored_key
 
 # Characters of an answer, which takes ten times as many bytes of memory while it is made. With three bytes
 # each, ``forkline --server`` still reads it.
