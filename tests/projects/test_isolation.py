@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from tests.terminal import Terminal
 from viewer.models import Host, Job, Location, Project
+from viewer.records.isolation import ALLOWED_HOSTS
 
 LAUNCHERS = {"process": "", "systemd": "Failed to connect to bus", "bubblewrap": "", "landlock": ""}
 ASKED = {"launcher": "landlock", "network": "none", "memory_mb": 500, "read": ["/srv/models"]}
@@ -109,6 +110,30 @@ def test_the_terminal_allows_hosts(terminal: Terminal, crew_location: Location, 
     assert "allow" not in terminal.document("isolation", path, "--network", "none")["isolation"]
     project.refresh_from_db()
     assert (project.isolation["launcher"], project.isolation["network"]) == ("bubblewrap", "none")
+
+
+def test_what_the_host_lacks_is_said_when_it_is_saved(
+    runner: Client, terminal: Terminal, crew_location: Location, project: Project
+) -> None:
+    reason = "setns: Operation not permitted"
+    Host.objects.update(launchers=LAUNCHERS | {ALLOWED_HOSTS: reason})
+    sentence = f"Runs cannot be limited to allowed hosts on this host: {reason}"
+    shown, address = (reverse(name, args=[crew_location.uid]) for name in ("project", "project-isolation"))
+    page = runner.get(shown).content.decode()
+    assert sentence in page and sentence in runner.get(reverse("hosts")).content.decode()
+    seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', page, re.DOTALL)[0]
+    sent = {"launcher": "bubblewrap", "network": "hosts", "allow": "a.example", "seen": seen}
+    saved = runner.post(address, sent, follow=True).content.decode()
+    assert "Isolation saved." in saved and f"{sentence}. Choose another network" in saved
+    path = crew_location.path
+    document = terminal.document("isolation", path)
+    assert document["warnings"] == [f"{sentence}. Choose another network on the project's page."]
+    assert document["launchers"][ALLOWED_HOSTS] == reason
+    assert sentence in terminal.text("isolation", path)
+    assert terminal.document("isolation", path, "--network", "none")["warnings"] == []
+    # A launcher that does not work is said likewise.
+    warnings = terminal.document("isolation", path, "--off", "--launcher", "systemd")["warnings"]
+    assert "systemd does not work on this host: Failed to connect to bus" in warnings[0]
 
 
 def test_a_job_and_a_host_show_what_was_had(

@@ -58,6 +58,10 @@ CATALOG: dict[str, str] = {
     "isolation.hosts_need_bubblewrap": _(
         "Allowed hosts need the launcher bubblewrap: the others cannot tell one host from another."
     ),
+    "isolation.hosts_unavailable": _(
+        "Runs cannot be limited to allowed hosts on this host: %(reason)s. Choose another network on the "
+        "project's page."
+    ),
     "isolation.hosts_without_network": _("Allowed hosts are only for the network “hosts”."),
     "isolation.invalid_host": _(
         "“%(host)s” cannot be an allowed host. Write HOST or HOST:PORT, such as api.openai.com or "

@@ -13,7 +13,7 @@ from viewer.formats import duration, short_moment
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Location, PoolMember, Project
-from viewer.presentation.isolation import launchers_text
+from viewer.presentation.isolation import launchers_text, unavailable_lines
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -43,6 +43,11 @@ class ShownHost:
     def launchers(self) -> str:
         """The launchers that work there."""
         return launchers_text(self.host)
+
+    @property
+    def unavailable(self) -> list[str]:
+        """What runs there cannot be isolated with, and why."""
+        return list(unavailable_lines(self.host))
 
     @property
     def state(self) -> str:

@@ -9,7 +9,14 @@ from django.utils.translation import gettext_lazy
 
 from viewer.formats import count_text
 from viewer.models import Host, Project
-from viewer.records.isolation import LAUNCHERS, LIMITS, Isolation, IsolationRefused, isolation_of
+from viewer.records.isolation import (
+    ALLOWED_HOSTS,
+    LAUNCHERS,
+    LIMITS,
+    Isolation,
+    IsolationRefused,
+    isolation_of,
+)
 
 LAUNCHER_LABELS = {
     "process": gettext_lazy("Process"),
@@ -48,6 +55,17 @@ def launchers_of(host: Host) -> list[ShownLauncher]:
         for name in LAUNCHERS
         if name in found
     ]
+
+
+def unavailable_lines(host: Host) -> Iterator[str]:
+    """What a host cannot isolate with, and why, a line each."""
+    text = _("%(label)s does not work on this host: %(reason)s")
+    for one in launchers_of(host):
+        if one.reason:
+            yield text % {"label": one.label, "reason": one.reason}
+    reason = host.launchers.get(ALLOWED_HOSTS)
+    if reason and not host.launchers.get("bubblewrap"):
+        yield _("Runs cannot be limited to allowed hosts on this host: %(reason)s") % {"reason": reason}
 
 
 def launchers_text(host: Host) -> str:

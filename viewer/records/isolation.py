@@ -14,6 +14,8 @@ Launcher = Literal["process", "systemd", "bubblewrap", "landlock"]
 Network = Literal["all", "hosts", "none"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)
 NETWORKS: tuple[Network, ...] = get_args(Network)
+# Beside the launchers in what a host has tried: whether a run can have a network of allowed hosts.
+ALLOWED_HOSTS = "allowed_hosts"
 # Those that close the files and processes of others.
 WALLS = ("bubblewrap", "landlock")
 # The limits in the order in which they are shown, with their largest values.
@@ -191,4 +193,6 @@ def missing(isolation: Isolation, found: Mapping[str, Any]) -> UserMessage | Non
         return UserMessage("isolation.not_probed", {"launcher": isolation.launcher})
     if reason:
         return UserMessage("isolation.unavailable", {"launcher": isolation.launcher, "reason": str(reason)})
+    if isolation.network == "hosts" and (reason := found.get(ALLOWED_HOSTS)):
+        return UserMessage("isolation.hosts_unavailable", {"reason": str(reason)})
     return None

@@ -18,7 +18,14 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.processes import leader_of
 from viewer.host.jobs.sandbox import probing, supervisor
 from viewer.models import Job, Project, Question
-from viewer.records.isolation import Isolation, IsolationRefused, isolation_of, missing
+from viewer.records.isolation import (
+    ALLOWED_HOSTS,
+    LAUNCHERS,
+    Isolation,
+    IsolationRefused,
+    isolation_of,
+    missing,
+)
 from viewer.records.questions import answer
 
 EACH = ["process", "landlock", "bubblewrap"]
@@ -178,11 +185,24 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 def test_a_launcher_is_offered_only_where_it_was_tried() -> None:
     found = probing.launchers()
-    assert found["process"] == "" and set(found) == {"process", "systemd", "bubblewrap", "landlock"}
+    assert found["process"] == "" and set(found) == {*LAUNCHERS, ALLOWED_HOSTS}
     assert missing(Isolation(launcher="landlock"), {}) is not None
     assert missing(Isolation(launcher="landlock"), {"landlock": ""}) is None
     assert probing.reason_of(["no-such-program"]) == "no-such-program is not installed"
     assert probing.reason_of([sys.executable, "-c", "raise SystemExit('no bus')"]) == "no bus"
+
+
+def test_allowed_hosts_are_really_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert probing.launchers()[ALLOWED_HOSTS] == probing.without_allowed_hosts() == ""
+    wanted = Isolation(launcher="bubblewrap", network="hosts", allow=("a:1",))
+    found = {"bubblewrap": "", ALLOWED_HOSTS: "setns is forbidden"}
+    refusal = missing(wanted, found)
+    assert refusal is not None and "setns is forbidden" in str(refusal.values)
+    assert missing(wanted, found | {ALLOWED_HOSTS: ""}) is None
+    # The other networks of bubblewrap need nothing of this.
+    assert missing(Isolation(launcher="bubblewrap", network="none"), found) is None
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "No such file" in probing.without_allowed_hosts()
 
 
 def test_the_command_of_a_scope_has_its_limits() -> None:

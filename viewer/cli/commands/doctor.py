@@ -39,6 +39,7 @@ from viewer.postgresql import notifications_arrive
 from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.presentation.isolation import LAUNCHER_LABELS
 from viewer.records import bucket
+from viewer.records.isolation import ALLOWED_HOSTS
 from viewer.records.prices import read_price_file
 
 # The checks of ``checkpoints doctor``. Each returns findings, and changes no checkpoint.
@@ -208,11 +209,19 @@ def _counted(under_way: int, queued: int) -> str:
 
 
 def of_launchers() -> Iterator[CheckResult]:
-    """Report which launchers of runs work here, and why the others do not."""
-    for name, reason in launchers().items():
+    """Report which launchers of runs work here and whether runs can be limited to hosts, or why not."""
+    found = dict(launchers())
+    hosts_reason = found.pop(ALLOWED_HOSTS)
+    for name, reason in found.items():
         if name != "process":
             text = _("%(name)s works.") if not reason else _("%(name)s does not work: %(reason)s")
             yield CheckResult("launchers", "ok", text % {"name": LAUNCHER_LABELS[name], "reason": reason})
+    text = _("Runs can be limited to allowed hosts.")
+    if hosts_reason:
+        text = _("Runs cannot be limited to allowed hosts on this host: %(reason)s") % {
+            "reason": hosts_reason
+        }
+    yield CheckResult("launchers", "ok", text)
 
 
 def of_projects() -> Iterator[CheckResult]:

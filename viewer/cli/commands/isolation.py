@@ -14,7 +14,7 @@ from viewer.cli.parsing import LOCATION
 from viewer.host_requests import HostRefusal
 from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
-from viewer.presentation.isolation import isolation_lines, launchers_of
+from viewer.presentation.isolation import isolation_lines, unavailable_lines
 from viewer.records.isolation import (
     LAUNCHERS,
     LIMITS,
@@ -24,6 +24,7 @@ from viewer.records.isolation import (
     allowed_hosts,
     checked,
     isolation_of,
+    missing,
 )
 from viewer.validation import NAME, number_option
 
@@ -84,18 +85,15 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
             change_isolation(project, changed)
         except HostRefusal as refused:
             raise CommandError(translate(refused)) from None
+    refusal = missing(changed, project.host.launchers)
+    warnings = [translate(refusal)] if refusal else []
     document = {
         "project": project.folder,
         "isolation": changed.as_data(),
         "launchers": project.host.launchers,
+        "warnings": warnings,
     }
-    reasons = [one for one in launchers_of(project.host) if one.reason]
-    text = _("%(label)s does not work on this host: %(reason)s")
-    lines = [
-        *isolation_lines(changed),
-        *(text % {"label": one.label, "reason": one.reason} for one in reasons),
-    ]
-    return Output(document, lines)
+    return Output(document, [*isolation_lines(changed), *unavailable_lines(project.host), *warnings])
 
 
 ISOLATION = Subcommand(

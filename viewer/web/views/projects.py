@@ -37,9 +37,10 @@ from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
 from viewer.models import Location, Project, Right
 from viewer.models.roles import unrestricted
-from viewer.presentation.isolation import launchers_of
+from viewer.presentation.isolation import unavailable_lines
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
+from viewer.records.isolation import missing
 from viewer.records.permissions import require_project, requires
 from viewer.web.isolation import IsolationForm
 from viewer.web.launch.options import DailyLimitsForm
@@ -220,6 +221,8 @@ def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
         messages.error(request, translate(refused))
     else:
         messages.success(request, _("Isolation saved."))
+        if refusal := missing(form.isolation, project.host.launchers):
+            messages.warning(request, translate(refusal))
     return _back_to(request, location, "isolation")
 
 
@@ -292,13 +295,13 @@ def _asked_for(project: Project) -> dict[str, Any]:
 
 
 def _isolation(project: Project, sent: IsolationForm | None) -> dict[str, object]:
-    """The form of a project's isolation, and which launchers work on its host."""
+    """The form of a project's isolation, and what does not work on its host."""
     form = sent or IsolationForm(stored=_asked_for(project))
     return {
         "form": form,
         "choices": [form["launcher"], form["network"]],
         "seen": mark_of(_asked_for(project)),
-        "launchers": launchers_of(project.host),
+        "unavailable": list(unavailable_lines(project.host)),
     }
 
 
