@@ -38,7 +38,12 @@ def identities(paths: Iterable[str]) -> set[Identity]:
 
 def are_complete(process: int, temporary: str) -> bool:
     """Whether a process in bubblewrap sees its own ``/tmp``, and so everything that is mounted."""
-    return _identity_of(seen(process, "/tmp")) == _identity(Path(temporary).stat())  # noqa: S108
+    if _identity_of(seen(process, "/tmp")) != _identity(Path(temporary).stat()):  # noqa: S108
+        return False
+    # bubblewrap unmounts its former root last.
+    with suppress(OSError):
+        return [point for point, _kind in mounts_of(process)].count("/") == 1
+    return False
 
 
 def wrong_mount(
