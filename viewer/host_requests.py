@@ -650,7 +650,14 @@ class ListKeepableKeys(Request[list[KeepableKey]], frozen=True):
     project: int
 
 
-class ListOpenFolders(Request[list[str]], frozen=True):
+class OpenFolders(msgspec.Struct, frozen=True):
+    """The folders and files that an isolated project's runs may read, and those that they may write."""
+
+    read: list[str]
+    write: list[str]
+
+
+class ListOpenFolders(Request[OpenFolders], frozen=True):
     """Return the folders that an isolated project's runs could open now, besides those of the system.
 
     ``read`` and ``write`` are its further folders. Links and the project's environment lead to the others.

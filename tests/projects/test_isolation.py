@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.terminal import Terminal
 from viewer.models import Host, Job, Location, Project
-from viewer.records.isolation import ALLOWED_HOSTS
+from viewer.records.isolation import ALLOWED_HOSTS, without_noted
 
 LAUNCHERS = {"process": "", "systemd": "Failed to connect to bus", "bubblewrap": "", "landlock": ""}
 ASKED = {"launcher": "landlock", "network": "none", "memory_mb": 500, "read": ["/srv/models"]}
@@ -37,8 +37,9 @@ def test_the_page_saves_what_makes_sense(runner: Client, crew_location: Location
     assert runner.post(address, sent | {"memory_mb": "5"}).status_code == 422
     assert runner.post(address, sent).status_code == 302
     project.refresh_from_db()
-    noted = project.isolation.pop("trusted")
-    assert project.isolation == ASKED and project.folder in noted
+    noted = {name: project.isolation.pop(name) for name in ("trusted", "trusted_write")}
+    assert project.isolation == ASKED and project.folder in noted["trusted"]
+    assert noted["trusted_write"] == [project.folder]
     # Somebody else's form was older.
     assert runner.post(address, sent | {"memory_mb": "900"}).status_code == 422
     # What was noted is no change of a person.
@@ -48,7 +49,7 @@ def test_the_page_saves_what_makes_sense(runner: Client, crew_location: Location
     seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', again, re.DOTALL)[0]
     assert runner.post(address, sent | {"seen": seen}).status_code == 302
     project.refresh_from_db()
-    assert project.isolation == {**ASKED, "trusted": noted}
+    assert project.isolation == {**ASKED, **noted}
 
 
 def test_the_terminal_changes_one_thing_at_a_time(
@@ -60,7 +61,7 @@ def test_the_terminal_changes_one_thing_at_a_time(
     document = terminal.document("isolation", path, "--network", "none", "--read", "/srv/models")
     project.refresh_from_db()
     assert document["isolation"] == {**ASKED, "launcher": "bubblewrap"}
-    assert project.isolation == {**document["isolation"], "trusted": project.isolation["trusted"]}
+    assert without_noted(project.isolation) == document["isolation"]
     assert document["launchers"] == LAUNCHERS
     assert "needs the launcher" in str(terminal.refused("isolation", path, "--launcher", "process"))
     terminal.document("isolation", path, "--off")
@@ -86,8 +87,8 @@ def test_the_page_saves_allowed_hosts(runner: Client, crew_location: Location, p
     assert runner.post(address, sent | {"allow": allow}).status_code == 302
     project.refresh_from_db()
     hosts = ["api.openai.com:443", "db.example.org:5432"]
-    noted = {"trusted": project.isolation["trusted"]}
-    assert project.isolation == {"launcher": "bubblewrap", "network": "hosts", "allow": hosts, **noted}
+    asked = {"launcher": "bubblewrap", "network": "hosts", "allow": hosts}
+    assert without_noted(project.isolation) == asked
     assert "\n".join(hosts) in runner.get(shown).content.decode()
     # What a run will have is shown before its start.
     project.confirmed_at, project.entry_points = timezone.now(), ["press:make_crew"]
@@ -110,6 +111,35 @@ def test_the_terminal_allows_hosts(terminal: Terminal, crew_location: Location, 
     assert "allow" not in terminal.document("isolation", path, "--network", "none")["isolation"]
     project.refresh_from_db()
     assert (project.isolation["launcher"], project.isolation["network"]) == ("bubblewrap", "none")
+
+
+def test_what_runs_may_open_is_shown(
+    runner: Client, terminal: Terminal, crew_location: Location, project: Project, tmp_path: Path
+) -> None:
+    models, results, link = (tmp_path.parent / name for name in ("models", "results", "link"))
+    models.mkdir()
+    results.mkdir()
+    link.symlink_to(results)
+    shown, path = reverse("project", args=[crew_location.uid]), crew_location.path
+    assert "Folders that its runs may open" not in runner.get(shown).content.decode()
+    assert terminal.document("isolation", path)["open"] == {"read": [], "write": []}
+    further = ("--read", str(models), "--write", str(link))
+    found = terminal.document("isolation", path, "--launcher", "bubblewrap", *further)["open"]
+    assert str(models) in found["read"] and not {*found["read"]} & {*found["write"]}
+    # A link leads to what may be written as well.
+    assert found["write"] == sorted([project.folder, str(link), str(results)])
+    text = terminal.text("isolation", path)
+    assert f"May be read: {models}\n" in text and f"May be written: {results}\n" in text
+    listed = runner.get(shown).content.decode().partition("Folders that its runs may open: ")[2]
+    assert listed.startswith(str(len(found["read"]) + 3))
+    assert all(path in listed for path in (*found["read"], *found["write"]))
+    # Of a project that was saved by an older version, nothing says what may be written.
+    project.refresh_from_db()
+    del project.isolation["trusted_write"]
+    project.change_isolation(project.isolation)
+    assert terminal.document("isolation", path)["open"]["write"] == []
+    assert f"May be opened: {results}\n" in terminal.text("isolation", path)
+    assert terminal.document("isolation", path, "--off")["open"] == {"read": [], "write": []}
 
 
 def test_what_the_host_lacks_is_said_when_it_is_saved(

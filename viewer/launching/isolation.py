@@ -16,7 +16,9 @@ def change_isolation(project: Project, isolation: Isolation) -> None:
     data = isolation.as_data()
     if isolation.is_sandboxed:
         asked = ListOpenFolders(project.pk, list(isolation.read), list(isolation.write))
-        data["trusted"] = ask(asked)
+        found = ask(asked)
+        data["trusted"] = sorted([*found.read, *found.write])
+        data["trusted_write"] = found.write
     with transaction.atomic():
         project.change_isolation(data)
         record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {isolation.launcher}")

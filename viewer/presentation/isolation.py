@@ -37,6 +37,9 @@ LIMIT_LABELS = {
     "wall_seconds": gettext_lazy("Seconds"),
 }
 
+# More of them are folded.
+MAX_SHOWN_FOLDERS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class ShownLauncher:
@@ -83,6 +86,42 @@ def isolation_lines(isolation: Isolation) -> Iterator[str]:
         yield f"{LIMIT_LABELS[name]}: {count_text(most)}"
     for label, paths in ((_("May also read"), isolation.read), (_("May also write"), isolation.write)):
         yield from (f"{label}: {path}" for path in paths)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFolders:
+    """What runs in a sandbox may open besides the system, their job and their stores, as it was noted.
+
+    An older version did not note which of them may be written: then all are in ``read``.
+    """
+
+    read: list[str]
+    write: list[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.read) + len(self.write)
+
+    @property
+    def is_short(self) -> bool:
+        return self.count <= MAX_SHOWN_FOLDERS
+
+    @property
+    def labelled(self) -> list[tuple[str, list[str]]]:
+        """The folders, below what runs may do with them."""
+        of_read = _("May be read") if self.write else _("May be opened")
+        return [(of_read, self.read), (_("May be written"), self.write)] if self.count else []
+
+    def lines(self) -> Iterator[str]:
+        """A line for each folder."""
+        for label, paths in self.labelled:
+            yield from (f"{label}: {path}" for path in paths)
+
+
+def open_folders(project: Project) -> ShownFolders:
+    """What was noted as open to a project's runs when its isolation was saved."""
+    noted, write = (project.isolation.get(name) or [] for name in ("trusted", "trusted_write"))
+    return ShownFolders([path for path in noted if path not in write], list(write))
 
 
 def in_force(isolation: Mapping[str, Any]) -> Iterator[str]:

@@ -42,7 +42,7 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     ``allow`` are the only hosts and ports that a run reaches, if its network is ``hosts``. ``read`` and
     ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open to
-    runs when this was set (viewer/host/jobs/sandbox/paths.py).
+    runs when this was set (viewer/host/jobs/sandbox/paths.py), and ``trusted_write`` what they may write.
     """
 
     launcher: Launcher = "process"
@@ -56,6 +56,7 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
+    trusted_write: tuple[str, ...] = ()
 
     @property
     def is_off(self) -> bool:
@@ -80,6 +81,11 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         """As a row has it; empty for the default."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
+
+
+def without_noted(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's isolation as a person has set it, without what was noted then."""
+    return {name: value for name, value in data.items() if name not in ("trusted", "trusted_write")}
 
 
 def isolation_of(data: object) -> Isolation:

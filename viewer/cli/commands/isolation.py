@@ -14,7 +14,7 @@ from viewer.cli.parsing import LOCATION
 from viewer.host_requests import HostRefusal
 from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
-from viewer.presentation.isolation import isolation_lines, unavailable_lines
+from viewer.presentation.isolation import isolation_lines, open_folders, unavailable_lines
 from viewer.records.isolation import (
     LAUNCHERS,
     LIMITS,
@@ -25,6 +25,7 @@ from viewer.records.isolation import (
     checked,
     isolation_of,
     missing,
+    without_noted,
 )
 from viewer.validation import NAME, number_option
 
@@ -69,8 +70,7 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
     if project is None:
         raise CommandError(_("Configure the project of %(location)s on its page first.") % options)
     try:
-        stored = {name: value for name, value in project.isolation.items() if name != "trusted"}
-        isolation = Isolation() if options["off"] else isolation_of(stored)
+        isolation = Isolation() if options["off"] else isolation_of(without_noted(project.isolation))
         names = ("launcher", "network", "allow", *LIMITS, "read", "write")
         given = {name: options[name] for name in names if options[name] is not None}
         if "allow" in given:
@@ -87,13 +87,16 @@ def _handle_isolation(options: Mapping[str, Any]) -> Output:
             raise CommandError(translate(refused)) from None
     refusal = missing(changed, project.host.launchers)
     warnings = [translate(refusal)] if refusal else []
+    opened = open_folders(project)
     document = {
         "project": project.folder,
         "isolation": changed.as_data(),
+        "open": {"read": opened.read, "write": opened.write},
         "launchers": project.host.launchers,
         "warnings": warnings,
     }
-    return Output(document, [*isolation_lines(changed), *unavailable_lines(project.host), *warnings])
+    lines = [*isolation_lines(changed), *opened.lines(), *unavailable_lines(project.host), *warnings]
+    return Output(document, lines)
 
 
 ISOLATION = Subcommand(

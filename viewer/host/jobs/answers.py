@@ -52,9 +52,10 @@ def _(request: asked.ListKeepableKeys) -> list[asked.KeepableKey]:
 
 
 @_answer.register
-def _(request: asked.ListOpenFolders) -> list[str]:
+def _(request: asked.ListOpenFolders) -> asked.OpenFolders:
     project = Project.objects.get(pk=request.project)
-    return sorted({*folders_to_read(project, request.read), *folders_to_write(project, request.write)})
+    read, write = folders_to_read(project, request.read), folders_to_write(project, request.write)
+    return asked.OpenFolders(sorted({*read} - {*write}), sorted(write))
 
 
 @_answer.register

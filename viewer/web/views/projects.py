@@ -37,10 +37,10 @@ from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
 from viewer.models import Location, Project, Right
 from viewer.models.roles import unrestricted
-from viewer.presentation.isolation import unavailable_lines
+from viewer.presentation.isolation import open_folders, unavailable_lines
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
-from viewer.records.isolation import missing
+from viewer.records.isolation import missing, without_noted
 from viewer.records.permissions import require_project, requires
 from viewer.web.isolation import IsolationForm
 from viewer.web.launch.options import DailyLimitsForm
@@ -212,7 +212,7 @@ def _may_change(project: Project | None) -> bool:
 def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change how runs of the location's project are isolated."""
     location, project = _changeable(uid)
-    form = IsolationForm(request.POST, stored=_asked_for(project))
+    form = IsolationForm(request.POST, stored=without_noted(project.isolation))
     if not form.is_valid():
         return _page(request, location, _proposed(location), None, sent_isolation=form)
     try:
@@ -289,19 +289,16 @@ def _page(
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
 
 
-def _asked_for(project: Project) -> dict[str, Any]:
-    """The isolation as a person has set it."""
-    return {name: value for name, value in project.isolation.items() if name != "trusted"}
-
-
 def _isolation(project: Project, sent: IsolationForm | None) -> dict[str, object]:
     """The form of a project's isolation, and what does not work on its host."""
-    form = sent or IsolationForm(stored=_asked_for(project))
+    asked = without_noted(project.isolation)
+    form = sent or IsolationForm(stored=asked)
     return {
         "form": form,
         "choices": [form["launcher"], form["network"]],
-        "seen": mark_of(_asked_for(project)),
+        "seen": mark_of(asked),
         "unavailable": list(unavailable_lines(project.host)),
+        "open": open_folders(project),
     }
 
 
