@@ -16,9 +16,8 @@ from checkpoint_site.middleware.throttle import (
 )
 from viewer.models import Right
 from viewer.records.permissions import requires
-from viewer.web.views import accounts, invitations, passwords, shared
-from viewer.web.views.accounts import LoginByPassword, to_provider
-from viewer.web.views.reader import LoginByLink
+from viewer.web.views import accounts, people, shares
+from viewer.web.views.accounts import LoginByLink, LoginByPassword, to_provider
 from viewer.web.views.server import health, show_metrics
 
 # Where allauth has its views. It looks addresses up by their names.
@@ -67,8 +66,8 @@ login_urls = [
 account_urls = [
     path("", accounts.show, name="account"),
     path("sessions/end/", accounts.end, name="session-end"),
-    path("mail/", passwords.change_address, name="account-mail"),
-    path("mail/<str:token>/", passwords.confirm_address, name="account-mail-confirm"),
+    path("mail/", accounts.change_address, name="account-mail"),
+    path("mail/<str:token>/", accounts.confirm_address, name="account-mail-confirm"),
     path("password/", guessed("account.views.password_change"), name="account_change_password"),
     path("password/set/", own("account.views.password_set"), name="account_set_password"),
     path("providers/", own(f"{SOCIAL}.connections"), name="socialaccount_connections"),
@@ -90,19 +89,19 @@ account_urls = [
 urlpatterns = [
     path("login/", by_password, name="login"),
     path("login/link/", throttled_login_links(by_link), name="login-link"),
-    path("invitation/<str:token>/", throttled_invitations(invitations.show), name="invitation"),
+    path("invitation/<str:token>/", throttled_invitations(people.show_invitation), name="invitation"),
     path("logout/", logout, name="logout"),
     *login_urls,
     path("account/", include(account_urls)),
-    path("password/forgotten/", throttled_mail(passwords.forgot), name="password-forgotten"),
-    path("password/new/<str:token>/", throttled_reset_links(passwords.reset), name="password-reset"),
+    path("password/forgotten/", throttled_mail(accounts.forgot), name="password-forgotten"),
+    path("password/new/<str:token>/", throttled_reset_links(accounts.reset), name="password-reset"),
     path("healthz", without_data(health), name="health"),
     path("metrics", without_data(show_metrics), name="metrics"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
-    path("shared/<str:token>/", throttled_share_links(shared.show), name="shared"),
-    path("shared/<str:token>/rows/", throttled_share_links(shared.rows), name="shared-rows"),
-    path("shared/<str:token>/picture.png", throttled_share_links(shared.picture), name="shared-picture"),
-    path("shared/<str:token>/embed/", throttled_share_links(shared.embed), name="shared-embed"),
+    path("shared/<str:token>/", throttled_share_links(shares.show), name="shared"),
+    path("shared/<str:token>/rows/", throttled_share_links(shares.rows), name="shared-rows"),
+    path("shared/<str:token>/picture.png", throttled_share_links(shares.picture), name="shared-picture"),
+    path("shared/<str:token>/embed/", throttled_share_links(shares.embed), name="shared-embed"),
     # For programs, with a token.
     path("api/", include("viewer.web.api.commands")),
     path("", include("viewer.web.urls")),

@@ -267,7 +267,7 @@ def no_calls(row: "Checkpoint") -> list[list[str]]:
 def calls_of(row: "Checkpoint") -> list[list[str]]:
     """The names of two calls of a checkpoint, and one that it does not have."""
     from viewer.host_requests import NotReadable
-    from viewer.presentation.replays import recorded_calls_of
+    from viewer.presentation.sweeps import recorded_calls_of
 
     names = ["nothing"]
     with contextlib.suppress(NotReadable):
@@ -280,8 +280,7 @@ def shared_addresses(run: "Run", rows: "list[Checkpoint]", sides: list[tuple[str
     from django.urls import reverse
 
     from viewer.models import ShareLink
-    from viewer.presentation.share_links import make_link
-    from viewer.presentation.shared_objects import Subject, find_shared
+    from viewer.presentation.share_links import Subject, find_shared, make_link
     from viewer.records.accounts import teammate
 
     targets = [("run", str(run.uid)), ("comparison", urlencode(sides))]

@@ -242,8 +242,7 @@ def senders(stage: Stage, folder: Path) -> list[Sender]:
 
     from tests.views.forking import create_location
     from viewer.models import Level, Role, ShareLink, Team
-    from viewer.presentation.share_links import make_link
-    from viewer.presentation.shared_objects import Subject, find_shared
+    from viewer.presentation.share_links import Subject, find_shared, make_link
     from viewer.records.tokens import make_token
 
     third = create_location((folder / "third").resolve())

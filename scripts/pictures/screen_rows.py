@@ -195,8 +195,7 @@ def _question(start: Any) -> Any:
 
 def _token(kind: str, target: str) -> str:
     """Return the token of a new share link."""
-    from viewer.presentation.share_links import make_link
-    from viewer.presentation.shared_objects import find_shared, subject_in
+    from viewer.presentation.share_links import find_shared, make_link, subject_in
     from viewer.records.accounts import owner
 
     subject = subject_in(kind, target)

@@ -34,8 +34,7 @@ from viewer.models import (
     ShareLink,
     Team,
 )
-from viewer.presentation.share_links import make_link
-from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
 from viewer.records.collections import Subject as Collected
 from viewer.records.collections import add_items, lines_of

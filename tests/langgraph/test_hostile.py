@@ -34,8 +34,7 @@ from viewer.host.locations.importing import import_location
 from viewer.host_requests import NotReadable, UnknownLocation
 from viewer.models import Location, ShareLink
 from viewer.presentation.export import FORMATS
-from viewer.presentation.share_links import make_link
-from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
 from viewer.records.bodies import body_of
 

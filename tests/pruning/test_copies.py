@@ -33,8 +33,8 @@ from viewer.models import (
     ShareLink,
     StoredCopy,
 )
-from viewer.presentation.history import history_of
-from viewer.presentation.shared_objects import Subject
+from viewer.presentation.comparison import history_of
+from viewer.presentation.share_links import Subject
 from viewer.records.bodies import body_of, stored_body
 from viewer.records.locations import removal_blocker
 

@@ -9,8 +9,7 @@ from django.urls import reverse
 
 from tests.views.conftest import location
 from viewer.models import Run, ShareLink
-from viewer.presentation.share_links import make_link
-from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
 
 __all__ = ["location"]

@@ -16,7 +16,7 @@ from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from checkpoint_site.middleware import throttle
 from tests.sharing.conftest import BROWSER, share, token_of
 from viewer.models import Job, Location, Run, ShareLink
-from viewer.presentation.shared_objects import picture_source
+from viewer.presentation.share_links import picture_source
 from viewer.records.accounts import teammate
 from viewer.records.lineage.drawing import draw_picture
 from viewer.records.lineage.graphs import Chain

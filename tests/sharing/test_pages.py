@@ -14,7 +14,7 @@ from django.utils.html import escape
 from tests.sharing.conftest import share
 from viewer.host.locations.search_index import index_some
 from viewer.models import Job, JobEvent, Location, RecordedCode, Run, SearchEntry, ShareLink
-from viewer.presentation.shared_objects import Subject
+from viewer.presentation.share_links import Subject
 from viewer.records.accounts import teammate
 
 TARGET = re.compile(r"""\b(?:href|src|action|formaction|hx-\w+|ws-connect|data-copy)="([^"]*)\"""")

@@ -127,7 +127,7 @@ class ShareLink(models.Model):
     # SHA-256 of the token, which has 256 random bits.
     token_hash = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=20, choices=Kind)
-    # The reference to the object (viewer/presentation/shared_objects.py).
+    # The reference to the object (viewer/presentation/share_links.py).
     target = models.TextField()
     # Its title when the link was made, for the list of links.
     title = models.CharField(max_length=300)

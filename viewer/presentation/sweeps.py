@@ -1,15 +1,27 @@
-"""The branches of a sweep side by side: their progress, how their results differ, and their scores."""
+"""The branches of a sweep side by side, and the answers of a replayed model call."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import json
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from statistics import StatisticsError, fmean, stdev
 from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from django.db.models import prefetch_related_objects
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext as _
 
-from viewer.models import Checkpoint, Job, Sweep
+from viewer.engines.contents import Section
+from viewer.engines.editable import MISSING
+from viewer.engines.protocol import Contents
+from viewer.engines.recorded_calls import CallMessage, RecordedCall, answer_in
+from viewer.host_requests import NotReadable
+from viewer.models import Checkpoint, Collection, Job, JobEvent, Sweep, uuid_of
+from viewer.presentation.comparison import DIFF_SECONDS, MAX_SHOWN, DetailColumn, detail_of, row_of
 from viewer.presentation.comparison_sides import (
     Reference,
     Score,
@@ -19,11 +31,14 @@ from viewer.presentation.comparison_sides import (
     score_of,
     score_text,
 )
-from viewer.presentation.diff import Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.status import Wait, wait_of
 from viewer.presentation.listing import Column
-from viewer.records.collections import recorded_scoring_of, scoring_of
+from viewer.presentation.values import Clock, Piece, difference
+from viewer.records.bodies import calls_in, readable_contents
+from viewer.records.collections import expected_of_calls, recorded_scoring_of, scoring_of, whole_answer
+from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
+from viewer.stores.model_calls import ModelCall
 
 # The members of a sweep, as sides of a comparison.
 
@@ -57,11 +72,11 @@ def _newest_of(origin: Checkpoint) -> Reference:
 
 # The columns of the table of scores, whose rows ``in_order`` sorts.
 COLUMNS = (
-    Column("branch", _("Branch"), "", starts_high=False, is_number=False),
-    Column("variation", _("Variation"), "", starts_high=False, is_number=False),
-    Column("status", _("Status"), "", starts_high=False, is_number=False),
-    Column("tokens", _("Tokens"), ""),
-    Column("score", _("Score"), ""),
+    Column("branch", gettext_lazy("Branch"), "", starts_high=False, is_number=False),
+    Column("variation", gettext_lazy("Variation"), "", starts_high=False, is_number=False),
+    Column("status", gettext_lazy("Status"), "", starts_high=False, is_number=False),
+    Column("tokens", gettext_lazy("Tokens"), ""),
+    Column("score", gettext_lazy("Score"), ""),
 )
 # The kinds of waits that do not end soon.
 _LONG_WAITS = frozenset({"limit", "time", "person", "admin"})
@@ -147,11 +162,11 @@ def runs_of(group: Sweep) -> list[ComparedBranch]:
 
 
 PAIR_COLUMNS = (
-    Column("run", _("Run"), "", starts_high=False, is_number=False),
-    Column("status", _("Status"), "", starts_high=False, is_number=False),
-    Column("recorded", _("As recorded"), ""),
-    Column("score", _("Score"), ""),
-    Column("difference", _("Difference"), "", starts_high=False),
+    Column("run", gettext_lazy("Run"), "", starts_high=False, is_number=False),
+    Column("status", gettext_lazy("Status"), "", starts_high=False, is_number=False),
+    Column("recorded", gettext_lazy("As recorded"), ""),
+    Column("score", gettext_lazy("Score"), ""),
+    Column("difference", gettext_lazy("Difference"), "", starts_high=False),
 )
 
 
@@ -240,3 +255,285 @@ def _progress(job: Job) -> Progress:
             has_succeeded=job.status == Job.Status.SUCCEEDED,
         )
     return progress
+
+
+# The most messages of a call that a page shows. The others are in the checkpoint itself.
+MAX_MESSAGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A call of a checkpoint with what it cost. ``messages`` are the newest ones."""
+
+    call: RecordedCall
+    cost: Cost
+
+    @property
+    def messages(self) -> Sequence[CallMessage]:
+        return self.call.messages[-MAX_MESSAGES:]
+
+    @property
+    def left_out(self) -> int:
+        """The number of older messages that are not shown."""
+        return max(0, len(self.call.messages) - MAX_MESSAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class CallInCheckpoint:
+    """A call, its place among those of the checkpoint, and the names of its neighbours."""
+
+    view: CallView
+    number: int
+    total: int
+    earlier: str
+    later: str
+
+
+def recorded_calls_of(checkpoint: Checkpoint) -> list[RecordedCall]:
+    """The model calls of a checkpoint, oldest first. Raises NotReadable."""
+    return calls_in(readable_contents(checkpoint))
+
+
+def call_named(calls: Sequence[RecordedCall], name: str, checkpoint: Checkpoint) -> CallInCheckpoint | None:
+    """The call with this name; None if there is none."""
+    names = [call.name for call in calls]
+    if name not in names:
+        return None
+    at = names.index(name)
+    (view,) = call_views(calls[at : at + 1], checkpoint)
+    earlier = names[at - 1] if at else ""
+    later = names[at + 1] if at + 1 < len(names) else ""
+    return CallInCheckpoint(view, at + 1, len(calls), earlier, later)
+
+
+def call_views(calls: Iterable[RecordedCall], checkpoint: Checkpoint) -> list[CallView]:
+    """The calls with what they cost, at the prices of their time."""
+    prices = current_prices()
+    return [CallView(call, prices.cost([call.usage], call.start or checkpoint.created_at)) for call in calls]
+
+
+# Jobs that a call page lists.
+MAX_REPLAYS = 50
+# Characters of all answers on the page of several calls, which is fetched again while they run.
+MAX_SHOWN_OF_CALLS = 400_000
+EVENTS = ("model_completed", "call_replayed")
+# Of the number of an event in an address.
+MAX_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedAnswer:
+    """An answer with what it cost, or the ``error`` of its call. ``attempt`` counts from 1 for each model.
+
+    It is the recorded one if ``attempt`` is 0.
+    """
+
+    model: str
+    attempt: int
+    message: CallMessage | None
+    seconds: float | None
+    tokens: int
+    cost: Cost
+    error: str = ""
+    # The number of its event in the job.
+    seq: int = 0
+    # Whether only its beginning was recorded.
+    is_cut: bool = False
+    # The query of the form of a fork that uses it; empty if none can.
+    fork_query: str = ""
+
+    @property
+    def text(self) -> Any:
+        """What a comparison shows: the text, then each requested tool call; MISSING without an answer."""
+        if self.message is None:
+            return MISSING
+        calls = [f"{tool.name}({_json(tool.arguments)})" for tool in self.message.tools]
+        return "\n".join(part for part in (self.message.text, *calls) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The recorded answer, then the new ones, each with its differences from the recorded one."""
+
+    unit: str
+    columns: list[tuple[ReplayedAnswer, DetailColumn]]
+    # The name of the recorded call, and the checkpoint that records it; empty if it is gone.
+    call: str
+    checkpoint: Checkpoint | None
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self.columns) < 2
+
+
+def recorded_call(job: Job) -> tuple[Contents, CallView] | None:
+    """The call that a job replays, and the contents that record it; None if it can no longer be read."""
+    if job.checkpoint is None:
+        return None
+    try:
+        contents = readable_contents(job.checkpoint)
+    except NotReadable:
+        return None
+    found = call_named(calls_in(contents), job.replayed_call, job.checkpoint)
+    return (contents, found.view) if found else None
+
+
+def answers_of(job: Job, view: CallView | None) -> Answers:
+    """The answers of a replay. ``view`` is the recorded call, None if it can no longer be read."""
+    return _compared(job, view, list(new_answers(job)), MAX_SHOWN, Clock(DIFF_SECONDS))
+
+
+def _compared(
+    job: Job, view: CallView | None, new: Sequence[ReplayedAnswer], max_shown: int, clock: Clock
+) -> Answers:
+    name, answers = job.replayed_call, [_recorded(view), *new]
+    row = row_of((Section.OUTPUTS, name, ""), _("Answer"), [one.text for one in answers])
+    detail = detail_of(row, max_shown=max_shown, clock=clock)
+    if view and job.checkpoint:
+        answers = [replace(one, fork_query=_fork_query(job, view.call, one)) for one in answers]
+    return Answers(detail.unit, list(zip(answers, detail.columns, strict=True)), name, job.checkpoint)
+
+
+def _fork_query(job: Job, call: RecordedCall, answer: ReplayedAnswer) -> str:
+    if not answer.seq or answer.message is None or answer.is_cut or not call.can_use(answer.message):
+        return ""
+    return urlencode({"edit": call.part, "call": call.name, "answer": f"{job.pk}:{answer.seq}"})
+
+
+def replayed_answer(text: str, checkpoint: Checkpoint, name: str) -> CallMessage | None:
+    """The answer that ``JOB:NUMBER`` names, if the job replayed the call of this name in this run."""
+    key, _colon, number = text.partition(":")
+    pk = uuid_of(key)
+    if pk is None or not number.isdecimal() or len(number) > MAX_DIGITS:
+        return None
+    job = Job.objects.filter(
+        pk=pk, kind=Job.Kind.REPLAY, run=checkpoint.run_id, request__replay__recorded=name
+    ).first()
+    return whole_answer(job, int(number)) if job else None
+
+
+def new_answers(job: Job) -> Iterator[ReplayedAnswer]:
+    """The answers of a replay in the order of its calls."""
+    yield from _answers_in(job.events.filter(kind__in=EVENTS).order_by("seq"), current_prices())
+
+
+def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[ReplayedAnswer]:
+    used = list[ModelCall]()
+    for event in events:
+        if event.kind == "model_completed":
+            used.append(call_in(event.data))
+            continue
+        data = event.data
+        error = str(data.get("error") or "")
+        yield ReplayedAnswer(
+            model=str(data.get("model") or ""),
+            attempt=int(data.get("attempt") or 1),
+            message=None if error else answer_in(data),
+            seconds=data.get("seconds"),
+            tokens=sum(one.tokens for one in used),
+            cost=prices.cost(used, event.at),
+            error=error,
+            seq=event.seq,
+            is_cut=bool(data.get("is_cut")),
+        )
+        used = []
+
+
+# The replays of several calls, on one page.
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCall:
+    """The replay of one of the calls. ``expected`` is the expected answer of its item in a collection."""
+
+    job: Job
+    answers: Answers
+    can_fork: bool
+    expected: str
+
+
+@dataclass(slots=True)
+class ModelTotal:
+    """What the answers of one model needed; those of the recorded calls if ``model`` is empty.
+
+    ``same`` are equal to the recorded ones.
+    """
+
+    model: str
+    answered: int = 0
+    failed: int = 0
+    same: int = 0
+    seconds: float = 0
+    tokens: int = 0
+    cost: Cost = UNKNOWN
+
+    def add(self, answer: ReplayedAnswer, column: DetailColumn) -> None:
+        """Count another answer."""
+        self.answered += not answer.error
+        self.failed += bool(answer.error)
+        self.same += column.cell.is_same and not answer.error
+        self.seconds += answer.seconds or 0
+        self.tokens += answer.tokens
+        self.cost += answer.cost
+
+
+def compared_calls(
+    jobs: Sequence[Job],
+    collection: Collection | None,
+    parts_of: Callable[[Checkpoint, Contents], Container[str]],
+) -> list[ComparedCall]:
+    """The replays of calls, maybe items of a collection. A fork can edit the ``parts_of`` a checkpoint."""
+    views, can_fork = dict[tuple[int, str], CallView](), set[tuple[int, str]]()
+    checkpoints = {job.checkpoint.pk: job.checkpoint for job in jobs if job.checkpoint}
+    prefetch_related_objects(list(checkpoints.values()), "stored_copy")
+    for pk, checkpoint in checkpoints.items():
+        names = {job.replayed_call for job in jobs if job.checkpoint_id == pk}
+        with suppress(NotReadable):
+            contents = readable_contents(checkpoint)
+            parts = parts_of(checkpoint, contents)
+            calls = [call for call in calls_in(contents) if call.name in names]
+            views |= {(pk, view.call.name): view for view in call_views(calls, checkpoint)}
+            can_fork |= {(pk, call.name) for call in calls if call.part in parts}
+    events = defaultdict[UUID, list[JobEvent]](list)
+    for event in JobEvent.objects.filter(job__in=jobs, kind__in=EVENTS).order_by("seq"):
+        events[event.job_id].append(event)
+    expected = expected_of_calls(collection) if collection else {}
+    prices, clock, found = current_prices(), Clock(DIFF_SECONDS), []
+    for job in jobs:
+        key = job.checkpoint_id or 0, job.replayed_call
+        new = list(_answers_in(events[job.pk], prices))
+        answers = _compared(job, views.get(key), new, MAX_SHOWN_OF_CALLS // len(jobs), clock)
+        found.append(ComparedCall(job, answers, key in can_fork, expected.get(key, "")))
+    return found
+
+
+def totals_of(calls: Sequence[ComparedCall]) -> list[ModelTotal]:
+    """The totals of the recorded calls, then of each model, of the calls that a model has answered."""
+    totals: dict[str, ModelTotal] = {"": ModelTotal("")}
+    for one in calls:
+        if one.answers.is_empty:
+            continue
+        for answer, column in one.answers.columns:
+            model = answer.model if answer.attempt else ""
+            totals.setdefault(model, ModelTotal(model)).add(answer, column)
+    return list(totals.values())
+
+
+def replays_of(checkpoint: Checkpoint, name: str) -> list[Job]:
+    """The jobs of this run that replayed the call of this name, the newest first."""
+    jobs = Job.objects.filter(
+        kind=Job.Kind.REPLAY, run=checkpoint.run_id, request__replay__recorded=name
+    ).select_related("requested_by", "checkpoint", "project", "run", "location")
+    return list(jobs.order_by("-created_at")[:MAX_REPLAYS])
+
+
+def _recorded(view: CallView | None) -> ReplayedAnswer:
+    if view is None:
+        return ReplayedAnswer("", 0, None, None, 0, UNKNOWN, _("The recorded answer can no longer be read."))
+    call = view.call
+    error = call.error or ("" if call.answer else _("No answer is recorded"))
+    return ReplayedAnswer(call.model, 0, call.answer, call.seconds, call.usage.tokens, view.cost, error)
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

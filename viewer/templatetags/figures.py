@@ -29,9 +29,8 @@ from viewer.formats import (
     short_size,
 )
 from viewer.messages.translation import translate
-from viewer.presentation.diff import Piece
 from viewer.presentation.run.branches import trigger_label
-from viewer.presentation.values import as_html
+from viewer.presentation.values import Piece, as_html
 
 # Filters that format numbers, sizes and texts.
 

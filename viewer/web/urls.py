@@ -3,19 +3,16 @@
 from django.urls import path
 
 from viewer.web.views import (
-    annotations,
+    accounts,
     audit,
     calls,
     checkpoints,
     collections,
     compare,
     discussion,
-    hidden_values,
-    invitations,
     jobs,
     launches,
     locations,
-    notifications,
     people,
     projects,
     roles,
@@ -23,15 +20,13 @@ from viewer.web.views import (
     search,
     server,
     shares,
-    tokens,
 )
-from viewer.web.views import reader as reader_settings
 
 location_urls = [
     path("", server.home, name="home"),
     path("notice/", server.show_site_notice, name="site-notice"),
-    path("settings/", reader_settings.show_settings, name="settings"),
-    path("settings/save/", reader_settings.save, name="settings-save"),
+    path("settings/", accounts.show_settings, name="settings"),
+    path("settings/save/", accounts.save_settings, name="settings-save"),
     path("locations/", locations.index, name="locations"),
     path("locations/add/", locations.add, name="location-add"),
     path("locations/found/", locations.found, name="locations-found"),
@@ -46,7 +41,7 @@ location_urls = [
     path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
     # ?days=<number>&latest=<number>&branch=<name> choose what is listed.
     path("locations/<uuid:uid>/prune/", locations.prune, name="prune"),
-    path("locations/<uuid:uid>/keys/", hidden_values.location_keys, name="location-keys"),
+    path("locations/<uuid:uid>/keys/", audit.location_keys, name="location-keys"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
     path("locations/<uuid:uid>/project/keys/", projects.keep_keys, name="project-keys"),
@@ -69,16 +64,16 @@ run_urls = [
     # ?to=head, fork or failure, and ?branch=<name>
     path("runs/<uuid:uid>/jump/", runs.jump, name="run-jump"),
     # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.
-    path("runs/<uuid:uid>/note/", annotations.edit, name="annotation"),
-    path("runs/<uuid:uid>/star/", annotations.star, name="annotation-star"),
+    path("runs/<uuid:uid>/note/", discussion.edit_annotation, name="annotation"),
+    path("runs/<uuid:uid>/star/", discussion.star, name="annotation-star"),
     path("runs/<uuid:uid>/again/", launches.run_again, name="run-again"),
 ]
 
 checkpoint_urls = [
     path("checkpoints/<int:pk>/", checkpoints.show, name="checkpoint"),
     path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
-    path("checkpoints/<int:pk>/hidden/", hidden_values.index, name="hidden-values"),
-    path("checkpoints/<int:pk>/hidden/reveal/", hidden_values.reveal, name="hidden-reveal"),
+    path("checkpoints/<int:pk>/hidden/", audit.list_hidden, name="hidden-values"),
+    path("checkpoints/<int:pk>/hidden/reveal/", audit.reveal, name="hidden-reveal"),
     # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
     path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
     # ?before=<number of a call>
@@ -180,7 +175,7 @@ search_urls = [
 
 share_urls = [
     path("shares/", shares.index, name="shares"),
-    # ?kind=<kind>&target=<what names the object> (viewer/presentation/shared_objects.py).
+    # ?kind=<kind>&target=<what names the object> (viewer/presentation/share_links.py).
     path("shares/new/", shares.new, name="share"),
     path("shares/preview/<str:what>/", shares.preview, name="share-preview"),
     path("shares/preview/<str:what>/rows/", shares.preview_rows, name="share-preview-rows"),
@@ -198,8 +193,8 @@ role_urls = [
     path("roles/", roles.index, name="roles"),
     path("roles/give/", roles.give_role, name="role-give"),
     path("roles/<int:pk>/take/", roles.take_role, name="role-take"),
-    path("invitations/new/", invitations.new, name="invitation-new"),
-    path("invitations/<int:pk>/revoke/", invitations.revoke_one, name="invitation-revoke"),
+    path("invitations/new/", people.new_invitation, name="invitation-new"),
+    path("invitations/<int:pk>/revoke/", people.revoke_invitation, name="invitation-revoke"),
     path("teams/change/", roles.change_team, name="team-change"),
     path("people/<int:pk>/", people.show, name="person"),
     path("people/<int:pk>/sessions/end/", people.end_all, name="sessions-end"),
@@ -230,15 +225,15 @@ discussion_urls = [
 ]
 
 token_urls = [
-    path("tokens/", tokens.index, name="tokens"),
-    path("tokens/new/", tokens.new, name="token-new"),
-    path("tokens/<int:pk>/revoke/", tokens.revoke, name="token-revoke"),
+    path("tokens/", accounts.show_tokens, name="tokens"),
+    path("tokens/new/", accounts.new_token, name="token-new"),
+    path("tokens/<int:pk>/revoke/", accounts.revoke_one_token, name="token-revoke"),
 ]
 
 notification_urls = [
-    path("notifications/", notifications.index, name="notifications"),
-    path("notifications/save/", notifications.save, name="notifications-save"),
-    path("runs/<uuid:uid>/mute/", notifications.mute_run, name="run-mute"),
+    path("notifications/", discussion.notifications, name="notifications"),
+    path("notifications/save/", discussion.save_target, name="notifications-save"),
+    path("runs/<uuid:uid>/mute/", discussion.mute_run, name="run-mute"),
 ]
 
 urlpatterns = (

@@ -15,7 +15,7 @@ from viewer.host.locations.adding import open_location, write_target_at, write_t
 from viewer.host.locations.importing import import_location
 from viewer.host_requests import UnknownLocation
 from viewer.models import Job, Location, Project
-from viewer.presentation.shared_objects import paths_of, without_paths
+from viewer.presentation.share_links import paths_of, without_paths
 from viewer.records.bodies import stored_contents
 
 

@@ -10,8 +10,7 @@ from django.urls import reverse
 from viewer.models import Access, Checkpoint, Job, Level, Location, Run
 from viewer.records.accounts import owner, teammate
 from viewer.records.permissions import can_run
-from viewer.web.live.feeds import RowsFeed, location_group
-from viewer.web.live.job_feed import JobFeed
+from viewer.web.live.feeds import JobFeed, RowsFeed, location_group
 
 
 def has_right(name: str) -> bool:

@@ -47,7 +47,7 @@ from viewer.models import (
     Team,
 )
 from viewer.models.roles import VisibleManager
-from viewer.presentation.shared_objects import Subject
+from viewer.presentation.share_links import Subject
 from viewer.records.accounts import teammate
 from viewer.records.permissions import Rule
 

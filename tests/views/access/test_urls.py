@@ -30,8 +30,7 @@ from viewer.models import (
     Sweep,
     Team,
 )
-from viewer.presentation.share_links import make_link
-from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
 from viewer.records.invitations import invite
 from viewer.records.tokens import make_token

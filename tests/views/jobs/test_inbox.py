@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from viewer.host.jobs.spool import answer_name
 from viewer.models import Job, JobEvent, Location, Question
-from viewer.web.live.job_feed import JobFeed
+from viewer.web.live.feeds import JobFeed
 
 
 @pytest.fixture

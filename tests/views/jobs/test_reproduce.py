@@ -15,7 +15,7 @@ from django.test import Client
 
 from tests.views.forking import CREW, SECRET, filled, page
 from viewer.models import Checkpoint, Job
-from viewer.presentation.reproduction import command_of, reproduction_of
+from viewer.presentation.jobs.pages import command_of, reproduction_of
 
 OTHER_SECRET = SECRET.replace("canary", "parrot")
 pytestmark = pytest.mark.usefixtures("check")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.views.forking import CREW, checked, page
 from viewer.models import Checkpoint, Job, JobEvent, Question, Sweep
 from viewer.presentation.jobs.events import LABELS
-from viewer.web.live.job_feed import JobFeed
+from viewer.web.live.feeds import JobFeed
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")

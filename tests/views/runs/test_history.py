@@ -15,7 +15,7 @@ from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
 from viewer.engines.editable import MISSING
 from viewer.models import Checkpoint, Location, Run, StoredCopy
-from viewer.presentation.history import History, history_of
+from viewer.presentation.comparison import History, history_of
 from viewer.records.bodies import stored_body
 
 __all__ = ["threads"]

@@ -17,11 +17,11 @@ from tests.terminal import Terminal
 from viewer.cli.running import run_here
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
-from viewer.presentation.replays import answers_of, call_views, recorded_calls_of
+from viewer.presentation.sweeps import answers_of, call_views, recorded_calls_of
 from viewer.records.bodies import stored_body
 from viewer.redaction import MARKER
 from viewer.stores.protocol import compressed
-from viewer.web.live.job_feed import JobFeed
+from viewer.web.live.feeds import JobFeed
 
 pytestmark = pytest.mark.django_db
 

@@ -18,8 +18,16 @@ from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
 from viewer.presentation.comparison_sides import reference_to
 from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
-from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
-from viewer.presentation.shared_objects import Shared, Subject, find_shared
+from viewer.presentation.share_links import (
+    EXPIRY_DAYS,
+    Shared,
+    Subject,
+    find_shared,
+    link_state,
+    make_link,
+    revoke_link,
+    subject_of,
+)
 from viewer.records.accounts import owner
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record

@@ -53,8 +53,17 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.comparison_sides import score_of
 from viewer.presentation.jobs.status import status_label
-from viewer.presentation.replays import CallView, ReplayedAnswer, call_views, new_answers, recorded_calls_of
-from viewer.presentation.sweeps import ComparedBranch, in_order, mean_difference_of, runs_of
+from viewer.presentation.sweeps import (
+    CallView,
+    ComparedBranch,
+    ReplayedAnswer,
+    call_views,
+    in_order,
+    mean_difference_of,
+    new_answers,
+    recorded_calls_of,
+    runs_of,
+)
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import NAME
 

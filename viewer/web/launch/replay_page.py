@@ -28,7 +28,7 @@ from viewer.launching.replay import (
 )
 from viewer.launching.requests import ReplayRequest, edits_not_kept, edits_to_repeat
 from viewer.models import Job, Sweep
-from viewer.presentation.replays import CallView, call_views
+from viewer.presentation.sweeps import CallView, call_views
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.web.fields import OptionField, valid_values
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms

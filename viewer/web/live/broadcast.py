@@ -24,8 +24,7 @@ from django.utils.translation import override
 from viewer.data_folder.changes import changes_of_rows
 from viewer.models import JobEvent
 from viewer.web.live.admission import INTERNAL_ERROR
-from viewer.web.live.feeds import RowsFeed, States, changed
-from viewer.web.live.job_feed import JobFeed, states_of
+from viewer.web.live.feeds import JobFeed, RowsFeed, States, changed, job_states
 
 T = TypeVar("T")
 Feed = RowsFeed | JobFeed
@@ -230,7 +229,7 @@ def results_of(rounds: Rounds, broadcasts: Sequence[Broadcast]) -> list[RoundRes
     """Return the result of a round for each of these broadcasts. Called in the renderer's thread."""
     jobs = {one.feed.pk for one in broadcasts if isinstance(one.feed, JobFeed)}
     # Read the states first: once a job has ended, all its events are stored.
-    states = states_of(jobs) if jobs else {}
+    states = job_states(jobs) if jobs else {}
     events = new_events(rounds) if jobs else {}
     groups = {one.feed.group for one in broadcasts if isinstance(one.feed, RowsFeed)}
     news = changed(rounds.seen, groups)

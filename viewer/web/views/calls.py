@@ -15,7 +15,7 @@ from viewer.launching.replay import calls_of_branch, calls_of_collection
 from viewer.launching.requests import matching_entry_point
 from viewer.models import Checkpoint, Collection, Job, Right, Sweep
 from viewer.presentation.jobs.pages import shown_job
-from viewer.presentation.replays import (
+from viewer.presentation.sweeps import (
     CallView,
     answers_of,
     call_named,

@@ -24,8 +24,8 @@ from viewer.launching.preflight import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Right, Run
+from viewer.presentation.comparison import history_of
 from viewer.presentation.export import ALL_FORMATS, file_name
-from viewer.presentation.history import history_of
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
 from viewer.presentation.run.units import unit_graph_of

@@ -44,7 +44,7 @@ from viewer.records.collections import (
 from viewer.records.permissions import person_of, requires
 from viewer.web.launch.bulk_page import selected
 from viewer.web.views.checkpoints import download
-from viewer.web.views.shared import origin_of
+from viewer.web.views.shares import origin_of
 
 # Checkpoints that are added at once: as many as a page lists.
 MAX_SELECTED = 200

@@ -1,23 +1,53 @@
-"""Comments on a run, its checkpoints, a comparison, or a question."""
+"""What people write about runs: comments, names, stars, labels and notes; and of what they are notified."""
 
+from base64 import b64encode
 from collections.abc import Mapping
+from secrets import token_bytes
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django import forms
+from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
+from django.core.validators import URLValidator, validate_email
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.models import Checkpoint, Comment, Question, Right, Run
+from viewer.models import (
+    Annotation,
+    Checkpoint,
+    Comment,
+    MutedRun,
+    Notification,
+    NotificationTarget,
+    Question,
+    Right,
+    Run,
+    run_uid,
+)
 from viewer.presentation.comparison_sides import checkpoint_of, reference_in
 from viewer.records import discussion
-from viewer.records.audit import Audited, opens
+from viewer.records.annotations import (
+    SEEN,
+    AnnotatedObject,
+    AnnotationChanged,
+    annotate,
+    annotation_of,
+    joined_labels,
+    labels_in_use,
+    mark_of,
+    versions_of,
+)
+from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.discussion import (
     MAX_COMMENT,
     Discussed,
@@ -27,6 +57,7 @@ from viewer.records.discussion import (
     discussions_in,
     people_at,
 )
+from viewer.records.notifications import mute
 from viewer.records.permissions import may, person_of, requires
 from viewer.validation import number_in
 
@@ -206,3 +237,195 @@ def _own(request: HttpRequest, pk: int) -> Comment:
     if not comment.is_by(request.user):
         raise Http404
     return comment
+
+
+MAX_VERSIONS = 50
+
+
+@requires(Right.ANNOTATE)
+@require_http_methods(["GET", "POST"])
+def edit_annotation(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the form of a run, of ``?branch=`` or of the checkpoint ``?at=``, and save what was typed."""
+    subject = _subject(request, uid)
+    if request.method == "POST":
+        try:
+            saved = annotate(
+                subject,
+                person_of(request),
+                name=request.POST.get("name", ""),
+                is_starred="starred" in request.POST,
+                labels=[request.POST.get("labels", "")],
+                note=request.POST.get("note", ""),
+                seen=request.POST.get(SEEN),
+            )
+        except AnnotationChanged as changed:
+            return _annotation_page(request, subject, _typed_annotation(request, subject), changed.current)
+        messages.success(request, _("Deleted the name and note.") if saved.is_empty else _("Saved."))
+        return redirect(_address_of_annotation(subject))
+    return _annotation_page(request, subject, _chosen_version(request, subject) or annotation_of(subject))
+
+
+def _annotation_page(
+    request: HttpRequest, subject: AnnotatedObject, shown: Annotation, other: Annotation | None = None
+) -> HttpResponse:
+    """The form with these texts. ``other`` are those that somebody saved while they were typed."""
+    stored = other or annotation_of(subject)
+    context = {
+        "run": subject.run,
+        "subject": subject,
+        "annotation": shown,
+        "other": other,
+        "seen": mark_of(*stored.texts),
+        "versions": versions_of(subject)[:MAX_VERSIONS],
+        "branch": _branch_of(subject),
+        "known_labels": labels_in_use(),
+        "back": _address_of_annotation(subject),
+    }
+    return render(request, "annotations/page.html", context, status=409 if other else 200)
+
+
+def _typed_annotation(request: HttpRequest, subject: AnnotatedObject) -> Annotation:
+    """What was sent, which is not stored."""
+    sent = request.POST
+    labels = joined_labels([sent.get("labels", "")])
+    texts = {"name": sent.get("name", ""), "label_text": labels, "note": sent.get("note", "")}
+    return Annotation(**subject.ids, **texts, is_starred="starred" in sent)
+
+
+def _chosen_version(request: HttpRequest, subject: AnnotatedObject) -> Annotation | None:
+    """The former texts that ``?version=`` names, to be saved again; None if it names none."""
+    version = versions_of(subject).filter(pk=number_in(request.GET.get("version", "")) or 0).first()
+    if version is None:
+        return None
+    texts = {"name": version.name, "label_text": version.label_text, "note": version.note}
+    return Annotation(**subject.ids, **texts, is_starred=annotation_of(subject).is_starred)
+
+
+@requires(Right.ANNOTATE)
+@require_POST
+def star(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Give a run a star, or take it away, and return its button."""
+    subject = _subject(request, uid)
+    is_starred = not annotation_of(subject).is_starred
+    annotate(subject, person_of(request), is_starred=is_starred)
+    return render(request, "annotations/_star.html", {"run": subject.run, "is_starred": is_starred})
+
+
+def _subject(request: HttpRequest, uid: UUID) -> AnnotatedObject:
+    """What the address names. Raises Http404 if the run has no such branch or checkpoint."""
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    branch, at = request.GET.get("branch", ""), request.GET.get("at", "")
+    if at and not run.checkpoints.filter(checkpoint_id=at).exists():
+        raise Http404
+    if branch and not at and branch not in run.branch_names:
+        raise Http404
+    return AnnotatedObject(run, "" if at else branch, at)
+
+
+def _branch_of(subject: AnnotatedObject) -> str:
+    """The branch, or that of the checkpoint; empty for a run."""
+    rows = subject.run.checkpoints.filter(checkpoint_id=subject.checkpoint_id)
+    return subject.branch or rows.values_list("branch", flat=True).first() or ""
+
+
+def _address_of_annotation(subject: AnnotatedObject) -> str:
+    """The page that shows it."""
+    query = {"branch": subject.branch, "at": subject.checkpoint_id}
+    kept = urlencode({name: value for name, value in query.items() if value})
+    return subject.run.get_absolute_url() + (f"?{kept}" if kept else "")
+
+
+Kind = NotificationTarget.Kind
+# The newest messages that the page lists.
+MAX_LISTED = 30
+EVENTS = ("of_questions", "of_jobs", "of_all_jobs", "of_limits", "of_mentions")
+
+
+class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Where a person is notified, and of what. Without an address, nothing is sent."""
+
+    address = forms.CharField(max_length=500, required=False)
+
+    class Meta:
+        model = NotificationTarget
+        fields = ("address", *EVENTS)
+
+    def clean_address(self) -> str:
+        address = str(self.cleaned_data["address"]).strip()
+        if address and self.instance.kind == Kind.MAIL:
+            validate_email(address)
+        elif address:
+            schemes = ["https", "http"] if settings.WEBHOOKS_TO_PRIVATE_ADDRESSES else ["https"]
+            URLValidator(schemes)(address)
+        return address
+
+
+@requires(Right.VIEW)
+@require_GET
+def notifications(request: HttpRequest) -> HttpResponse:
+    """Show what the person has chosen, and the newest messages."""
+    return _notifications_page(request)
+
+
+@requires(Right.VIEW)
+@require_POST
+def save_target(request: HttpRequest) -> HttpResponse:
+    """Store where the person is notified by mail or webhook, and of what."""
+    kind = Kind.WEBHOOK if request.POST.get("kind") == Kind.WEBHOOK else Kind.MAIL
+    user = get_object_or_404(User, pk=request.user.pk)
+    target = NotificationTarget.objects.filter(user=user, kind=kind).first()
+    target = target or NotificationTarget(user=user, kind=kind)
+    former = target.address
+    form = TargetForm(request.POST, instance=target)
+    if not form.is_valid():
+        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
+        return redirect("notifications")
+    secret = ""
+    if kind == Kind.WEBHOOK and target.address and target.address != former:
+        secret = target.secret = f"whsec_{b64encode(token_bytes(32)).decode()}"
+    if target.address or target.pk:
+        with transaction.atomic():
+            _store(target, former)
+            record(Action.CHANGED, Audited.USER, user.pk, f"notifications by {kind}")
+    if secret:
+        return _notifications_page(request, secret)
+    messages.success(request, _("Saved."))
+    return redirect("notifications")
+
+
+def _store(target: NotificationTarget, former: str) -> None:
+    """Store the target, or delete it if it has no address. Messages to a former address are not sent."""
+    if not target.address:
+        target.delete()
+        return
+    if target.address != former:
+        target.since = timezone.now()
+    target.save()
+    if target.address != former:
+        target.notifications.filter(sent_at=None).update(due_at=None)
+
+
+@requires(Right.VIEW)
+@require_POST
+def mute_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Mute a run, or unmute it."""
+    run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
+    mute(get_object_or_404(User, pk=request.user.pk), run, is_muted="mute" in request.POST)
+    messages.success(request, _("Saved."))
+    return redirect(run)
+
+
+def _notifications_page(request: HttpRequest, secret: str = "") -> HttpResponse:
+    own: dict[str, Any] = {one.kind: one for one in NotificationTarget.objects.filter(user=request.user.pk)}
+    sent = Notification.objects.filter(target__user=request.user.pk).select_related("target")
+    muted = MutedRun.objects.filter(user=request.user.pk).values_list("location_uid", "run_key")
+    runs = Run.objects.select_related("location").filter(uid__in=[run_uid(*ids) for ids in muted])
+    context = {
+        "mail": own.get(Kind.MAIL) or NotificationTarget(kind=Kind.MAIL),
+        "webhook": own.get(Kind.WEBHOOK) or NotificationTarget(kind=Kind.WEBHOOK),
+        "has_mail": bool(settings.EMAIL_HOST),
+        "secret": secret,
+        "sent": sent.order_by("-pk")[:MAX_LISTED],
+        "muted": runs,
+    }
+    return render(request, "notifications/page.html", context)

@@ -22,9 +22,8 @@ from viewer.launching.start import continue_job, move_start, request_cancel
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, DayLimits, Job, Question, Right, Run
 from viewer.presentation.hosts import hosts_if_several
-from viewer.presentation.jobs.pages import job_list, shown_job
+from viewer.presentation.jobs.pages import command_of, job_list, reproduction_of, script_of, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
-from viewer.presentation.reproduction import command_of, reproduction_of, script_of
 from viewer.presentation.run.window import jump_target
 from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts, questions

@@ -31,23 +31,24 @@ from viewer.models import (
     Sweep,
     uuid_of,
 )
-from viewer.presentation.diff import difference, folded
+from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.locations import offered
-from viewer.presentation.replays import compared_calls, totals_of
-from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.sweeps import (
     COLUMNS,
     PAIR_COLUMNS,
     compared,
+    compared_calls,
     held_back,
     in_order,
     mean_difference_of,
     runs_of,
+    totals_of,
     winners,
 )
+from viewer.presentation.values import difference, folded
 from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
 from viewer.records.permissions import person_of, requires

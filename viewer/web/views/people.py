@@ -1,20 +1,28 @@
-"""One person, as an admin of all locations sees them: how they log in, and help if they no longer can."""
+"""Inviting people, how they log in, as an admin sees it, and help if they no longer can."""
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.models import ApiToken, Right
+from viewer.models import ApiToken, Invitation, InvitationState, Level, Right, Team
 from viewer.records.accounts import (
     REASONS,
     ChangeRefused,
@@ -23,11 +31,21 @@ from viewer.records.accounts import (
     remove_second_factors,
     set_active,
 )
-from viewer.records.permissions import requires
+from viewer.records.invitations import (
+    EXPIRY_DAYS,
+    InvitationRefused,
+    accept,
+    invitation_with,
+    invite,
+    revoke,
+    state_of,
+)
+from viewer.records.permissions import may_everywhere, requires
 from viewer.records.roles import held_roles
 from viewer.records.sessions import end_sessions, sessions_of
-from viewer.web.views.passwords import is_confirmed, to_confirm
-from viewer.web.views.shared import origin_of
+from viewer.web.views.accounts import is_confirmed, providers, to_confirm
+from viewer.web.views.roles import PlaceForm
+from viewer.web.views.shares import origin_of
 
 
 @requires(Right.MEMBERS, everywhere=True)
@@ -117,3 +135,90 @@ def _refusal(request: HttpRequest, person: User) -> str:
 def _admin(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
     return request.user
+
+
+class InvitationForm(PlaceForm):
+    """What an invited person gets, and how long the link works."""
+
+    level = forms.TypedChoiceField(
+        choices=[("", ""), *Level.choices], coerce=int, empty_value=None, required=False
+    )
+    # The name of a team.
+    team = forms.CharField(max_length=150, required=False)
+    days = forms.TypedChoiceField(choices=[(days, days) for days in EXPIRY_DAYS], coerce=int)
+
+    def clean_team(self) -> Team | None:
+        name = self.cleaned_data["team"].strip()
+        team = Team.objects.filter(name=name).first() if name and self.is_admin else None
+        if name and team is None:
+            raise ValidationError(_("There is no team or account %(name)s.") % {"name": name})
+        return team
+
+
+@requires(Right.MEMBERS)
+@require_POST
+def new_invitation(request: HttpRequest) -> HttpResponse:
+    """Make an invitation, and show its link, once: only a hash of its token is stored."""
+    form = InvitationForm(request.POST, is_admin=may_everywhere(request.user, Right.MEMBERS))
+    try:
+        if not form.is_valid():
+            raise ValidationError([str(one) for errors in form.errors.values() for one in errors])
+        given = form.cleaned_data
+        level = Level(given["level"]) if given["level"] else None
+        assert isinstance(request.user, User)
+        invitation, token = invite(
+            request.user, level=level, location=given["location"], team=given["team"], days=given["days"]
+        )
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return redirect("roles")
+    address = origin_of(request) + reverse("invitation", args=[token])
+    return render(request, "invitations/made.html", {"invitation": invitation, "address": address})
+
+
+@requires(Right.MEMBERS)
+@require_POST
+def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make an invitation stop working."""
+    invitation = get_object_or_404(Invitation, pk=pk)
+    if revoke(invitation):
+        messages.success(request, _("Revoked."))
+    else:
+        messages.error(request, _("This invitation was already used or revoked."))
+    return redirect("roles")
+
+
+@login_not_required
+@sensitive_post_parameters("password1", "password2")
+@require_http_methods(["GET", "HEAD", "POST"])
+def show_invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """Show what an invitation gives, and accept it, once: as a new account, or as the one that is logged in.
+
+    Opening the link does not use it: a chat that makes a preview, or a browser that prefetches, opens it too.
+    """
+    invitation = invitation_with(token)
+    state = state_of(invitation) if invitation else None
+    if invitation is None or state != InvitationState.WORKS:
+        return render(request, "invitations/dead.html", {"state": state}, status=403)
+    form: Any = UserCreationForm(request.POST if request.method == "POST" else None)
+    try:
+        if request.method == "POST" and isinstance(request.user, User):
+            accept(token, request.user)
+            return redirect("home")
+        if form.is_valid():
+            return _join(request, token, form)
+    except InvitationRefused:
+        return render(request, "invitations/dead.html", {"state": InvitationState.USED}, status=403)
+    except ValidationError as error:
+        form.add_error(None, error)
+    context = {"invitation": invitation, "form": form, "token": token, "providers": providers(request)}
+    return render(request, "invitations/page.html", context, status=422 if form.is_bound else 200)
+
+
+def _join(request: HttpRequest, token: str, form: Any) -> HttpResponse:
+    """Create the account, and log it in. Of two simultaneous requests, one does."""
+    person = form.save(commit=False)
+    with transaction.atomic():
+        accept(token, person)
+        login(request, person, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect("home")

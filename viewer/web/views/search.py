@@ -1,30 +1,186 @@
-"""The forms and the pages of a search."""
+"""The form and pages of a search, and the command palette."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
 from django.utils.cache import patch_vary_headers
 from django.utils.text import capfirst
-from django.utils.translation import gettext, pgettext_lazy
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines
-from viewer.models import Location, Right, SavedSearch, SearchEntry, SearchFacet, uuid_of
-from viewer.presentation.locations import MAX_OFFERED, offered
-from viewer.presentation.palette import commands_for
+from viewer.models import (
+    Access,
+    Checkpoint,
+    Host,
+    Job,
+    Location,
+    Right,
+    Run,
+    SavedSearch,
+    SearchEntry,
+    SearchFacet,
+    access_of,
+    uuid_of,
+)
+from viewer.presentation.locations import MAX_OFFERED, by_newest_run, offered
 from viewer.presentation.run.branches import trigger_label
 from viewer.records.audit import Audited, opens
-from viewer.records.permissions import requires
+from viewer.records.permissions import may, may_everywhere, requires
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import COMPLETED, FAILED, MAX_VALUE, PRUNED, WAITING, Filters, filters_from
 from viewer.validation import number_in, storable
+
+# Characters of a query, commands of one group, and the shortest text that is compared with names and ids.
+MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
+# Locations whose names are compared with a query.
+MAX_SEARCHED_LOCATIONS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PaletteCommand:
+    """A link. ``detail`` distinguishes it from links with the same label."""
+
+    label: str
+    address: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandGroup:
+    """Commands of one kind under a title."""
+
+    title: str
+    commands: tuple[PaletteCommand, ...]
+
+
+def commands_for(query: str, user: User | AnonymousUser) -> list[CommandGroup]:
+    """The groups with a command that this text finds, without empty ones."""
+    text = " ".join(query[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode().split())
+    groups = [
+        CommandGroup(_("Pages"), tuple(_pages(text, user))),
+        CommandGroup(_("Saved searches"), tuple(_saved(text, user.pk))),
+        CommandGroup(_("Locations"), tuple(_location_commands(text, access_of(user)))),
+    ]
+    if len(text) >= MIN_QUERY:
+        groups += [
+            CommandGroup(_("Runs"), tuple(_runs(text))),
+            CommandGroup(_("Jobs"), tuple(_jobs(text))),
+            CommandGroup(_("Checkpoints"), tuple(_checkpoints(text))),
+        ]
+    if text:
+        address = reverse("search", query={"q": text})
+        found = PaletteCommand(_("Search all checkpoints for “%(text)s”") % {"text": text}, address)
+        groups.append(CommandGroup(_("Search"), (found,)))
+    return [group for group in groups if group.commands]
+
+
+def _pages(text: str, user: User | AnonymousUser) -> Iterator[PaletteCommand]:
+    detail = _("Theme, times, density, language, notifications")
+    pages = [
+        PaletteCommand(_("Home"), reverse("home")),
+        PaletteCommand(_("Locations"), reverse("locations")),
+        PaletteCommand(_("Jobs"), reverse("jobs")),
+        PaletteCommand(_("Inbox"), reverse("inbox")),
+        PaletteCommand(_("Search"), reverse("search")),
+        PaletteCommand(_("Collections"), reverse("collections")),
+        PaletteCommand(_("Settings"), reverse("settings"), detail),
+    ]
+    if may_everywhere(user, Right.VIEW):
+        pages += [
+            PaletteCommand(_("Stored data"), reverse("stored-data")),
+            *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),
+        ]
+    if may(user, Right.SHARE):
+        pages.append(PaletteCommand(_("Share links"), reverse("shares")))
+    if may_everywhere(user, Right.AUDIT):
+        pages += [
+            *([PaletteCommand(_("Audit trail"), reverse("audit"))] if settings.AUDIT else []),
+            PaletteCommand(_("Add location"), reverse("locations") + "#add"),
+            PaletteCommand(_("Daily limits"), reverse("jobs") + "#day-limits"),
+        ]
+    yield from (page for page in pages if has_words(f"{page.label} {page.detail}", text))
+
+
+def has_words(label: str, text: str) -> bool:
+    """Whether a label has all words of a text, in any order and case."""
+    return all(word in label.casefold() for word in text.casefold().split())
+
+
+def _saved(text: str, user: int | None) -> Iterator[PaletteCommand]:
+    for saved in SavedSearch.objects.filter(user=user, name__icontains=text)[:MAX_COMMANDS]:
+        yield PaletteCommand(saved.name, saved.get_absolute_url())
+
+
+def _location_commands(text: str, access: Access) -> Iterator[PaletteCommand]:
+    """The locations with these words and what can be done with them, those with the newest runs first."""
+    locations, shown = Location.objects.all(), 0
+    labels = " ".join(label % {"location": ""} for label in _labels(access.highest).values()).casefold()
+    for word in text.split():
+        # SQLite compares only ASCII letters without case.
+        if word.isascii() and word.casefold() not in labels:
+            locations = locations.filter(path__icontains=word)
+    most = MAX_SEARCHED_LOCATIONS if text else MAX_COMMANDS
+    for location in by_newest_run(locations)[:most]:
+        commands = _commands_of(location, access.level_at(location.pk))[: None if text else 2]
+        found = [one for one in commands if has_words(f"{one.label} {location.path}", text)]
+        yield from found
+        shown += bool(found)
+        if shown == MAX_COMMANDS:
+            return
+
+
+def _labels(level: int) -> dict[str, str]:
+    """What somebody with this level starts from a location, by the name of its page."""
+    labels = {
+        "new-run": (Right.RUN, _("New run in %(location)s")),
+        "project": (Right.PROJECTS, _("Project of %(location)s")),
+        "prune": (Right.PRUNE, _("Prune checkpoints of %(location)s")),
+    }
+    return {page: label for page, (right, label) in labels.items() if level >= right.level}
+
+
+def _commands_of(location: Location, level: int) -> list[PaletteCommand]:
+    """The location's page, and what is started from there."""
+    name, labels = {"location": location.name}, _labels(level)
+    return [
+        PaletteCommand(location.name, location.get_absolute_url(), location.path),
+        *(PaletteCommand(label % name, reverse(page, args=[location.uid])) for page, label in labels.items()),
+    ]
+
+
+def _runs(text: str) -> Iterator[PaletteCommand]:
+    runs = Run.objects.top_level().filter(Q(name__icontains=text) | Q(key__startswith=text))
+    for run in runs.select_related("location")[:MAX_COMMANDS]:
+        at = f"{run.last_at:%Y-%m-%d %H:%M}" if run.last_at else ""
+        yield PaletteCommand(str(run), run.get_absolute_url(), f"{run.location.name} {at}".strip())
+
+
+def _jobs(text: str) -> Iterator[PaletteCommand]:
+    jobs = Job.objects.filter(branch__icontains=text) | Job.objects.begins_with(text)
+    for job in jobs.order_by("-created_at")[:MAX_COMMANDS]:
+        yield PaletteCommand(str(job), job.get_absolute_url(), str(job.get_status_display()))
+
+
+def _checkpoints(text: str) -> Iterator[PaletteCommand]:
+    # A range of the index by location and id.
+    locations = Location.objects.order_by().values("pk")
+    rows = Checkpoint.objects.filter(location__in=locations, checkpoint_id__gte=text)
+    rows = rows.filter(checkpoint_id__lt=f"{text}\U0010ffff").order_by("checkpoint_id")
+    for row in rows.select_related("run")[:MAX_COMMANDS]:
+        yield PaletteCommand(row.checkpoint_id, row.get_absolute_url(), f"{row.run} {row.branch}")
+
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
 
@@ -54,31 +210,31 @@ def _text(label: Any, **attributes: Any) -> forms.CharField:
 class SearchForm(forms.Form):
     """The filters of a search, filled in with those of its address."""
 
-    kind = forms.ChoiceField(label=_("Text"))
-    location = forms.ChoiceField(label=_("Location"))
-    entity = forms.ChoiceField(label=_("Type"))
+    kind = forms.ChoiceField(label=gettext_lazy("Text"))
+    location = forms.ChoiceField(label=gettext_lazy("Location"))
+    entity = forms.ChoiceField(label=gettext_lazy("Type"))
     status = forms.ChoiceField(
-        label=_("Status"),
+        label=gettext_lazy("Status"),
         choices=[
-            ("", _("Any")),
-            (FAILED, _("failed")),
-            (WAITING, _("waiting for an answer")),
-            (COMPLETED, _("completed")),
-            (PRUNED, _("pruned at its source")),
+            ("", gettext_lazy("Any")),
+            (FAILED, gettext_lazy("failed")),
+            (WAITING, gettext_lazy("waiting for an answer")),
+            (COMPLETED, gettext_lazy("completed")),
+            (PRUNED, gettext_lazy("pruned at its source")),
         ],
     )
-    trigger = forms.ChoiceField(label=_("Written when"))
-    agent = _text(_("Agent"))
+    trigger = forms.ChoiceField(label=gettext_lazy("Written when"))
+    agent = _text(gettext_lazy("Agent"))
     unit = _text("")
-    model = _text(_("Model"))
-    branch = _text(_("Branch"))
-    version = _text(_("Engine version"))
+    model = _text(gettext_lazy("Model"))
+    branch = _text(gettext_lazy("Branch"))
+    version = _text(gettext_lazy("Engine version"))
     since = _text(pgettext_lazy("the first day of a period", "From"), type="date")
-    until = _text(_("To"), type="date")
-    tokens = _text(_("Tokens, at least"), inputmode="numeric")
-    cost = _text(_("Cost of the run in US$, at least"), inputmode="decimal")
-    unattended = forms.BooleanField(label=_("Failed and never re-run"), required=False)
-    edited = forms.BooleanField(label=_("Edited"), required=False)
+    until = _text(gettext_lazy("To"), type="date")
+    tokens = _text(gettext_lazy("Tokens, at least"), inputmode="numeric")
+    cost = _text(gettext_lazy("Cost of the run in US$, at least"), inputmode="decimal")
+    unattended = forms.BooleanField(label=gettext_lazy("Failed and never re-run"), required=False)
+    edited = forms.BooleanField(label=gettext_lazy("Edited"), required=False)
 
     def __init__(self, filters: Filters) -> None:
         super().__init__(initial={name: getattr(filters, name) for name in self.base_fields}, prefix=None)
@@ -86,7 +242,7 @@ class SearchForm(forms.Form):
         self._choose("kind", SearchEntry.Kind.choices)
         self._choose_location()
         kinds = [kind for engine in all_engines() for kind in engine.kinds.values() if kind.name != "unknown"]
-        self._choose("entity", [(kind.name, gettext(kind.label)) for kind in kinds])
+        self._choose("entity", [(kind.name, _(kind.label)) for kind in kinds])
         triggers = _values("trigger")
         self._choose("trigger", [(value, trigger_label(value)) for value in triggers])
         self.lists = {name: _values(facet) for name, facet in _FACETS.items()}
@@ -103,7 +259,7 @@ class SearchForm(forms.Form):
             path = Location.objects.filter(uid=uid).values_list("path", flat=True).first()
             self.initial["location"] = path or uid
         label = self.fields["location"].label
-        self.fields["location"] = _text(label, **LOCATION_ATTRIBUTES, placeholder=gettext("Part of the path"))
+        self.fields["location"] = _text(label, **LOCATION_ATTRIBUTES, placeholder=_("Part of the path"))
 
     def _choose(self, name: str, choices: list[tuple[str, Any]]) -> None:
         """Add these choices, and the present one even if it is not among them."""
@@ -112,14 +268,12 @@ class SearchForm(forms.Form):
         extra = [(value, value)] if value and value not in known else []
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", _("Any")), *choices, *extra]
+        field.choices = [("", gettext_lazy("Any")), *choices, *extra]
 
 
 def units_text() -> str:
     """What the engines call their units of work, separated by commas."""
-    labels = dict.fromkeys(
-        gettext(kind.unit_label) for engine in all_engines() for kind in engine.kinds.values()
-    )
+    labels = dict.fromkeys(_(kind.unit_label) for engine in all_engines() for kind in engine.kinds.values())
     return capfirst(", ".join(labels))
 
 
@@ -188,18 +342,18 @@ def save(request: HttpRequest) -> HttpResponse:
     form = SavedSearchForm(request.POST)
     saved = SavedSearch.objects.filter(user=request.user.pk)
     if not form.is_valid():
-        messages.error(request, gettext("A saved search needs a name of at most 100 characters."))
+        messages.error(request, _("A saved search needs a name of at most 100 characters."))
         return redirect("search")
     name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
     if saved.filter(name=name).exclude(query=query).exists():
-        text = gettext("You have another search “%(name)s”. Choose another name, or remove it first.")
+        text = _("You have another search “%(name)s”. Choose another name, or remove it first.")
         messages.error(request, text % {"name": name})
     elif saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
-        messages.error(request, gettext("You have too many saved searches. Remove one first."))
+        messages.error(request, _("You have too many saved searches. Remove one first."))
     else:
         user = get_object_or_404(User, pk=request.user.pk)
         SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
-        messages.success(request, gettext("Saved the search “%(name)s”.") % {"name": name})
+        messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
     return redirect(f"{reverse('search')}?{query}")
 
 
@@ -209,7 +363,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a saved search of the user."""
     found = get_object_or_404(SavedSearch, pk=pk, user=request.user.pk)
     found.delete()
-    messages.success(request, gettext("Removed the search “%(name)s”.") % {"name": found.name})
+    messages.success(request, _("Removed the search “%(name)s”.") % {"name": found.name})
     return redirect("search")
 
 

@@ -1,27 +1,68 @@
 """Making, listing and revoking share links, for those who can run."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import wraps
 from typing import Any
+from urllib.parse import urlencode
 
 from csp.decorators import csp_replace, csp_update
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.cache import patch_vary_headers
 from django.utils.html import format_html
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.clickjacking import xframe_options_sameorigin
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from viewer.models import Right, ShareLink
-from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, shared_by
-from viewer.presentation.shared_objects import Shared, find_shared, subject_at, subject_in
-from viewer.records.permissions import requires
-from viewer.web.views.shared import origin_of, shared_page, shared_picture, shared_rows
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, Engine
+from viewer.host_requests import NotReadable
+from viewer.models import Checkpoint, Location, Right, Run, ShareLink
+from viewer.presentation.comparison_sides import compared_checkpoints
+from viewer.presentation.jobs.pages import shown_job
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.run.branches import branch_colours, branch_list
+from viewer.presentation.run.visible import PARAMETERS, Collapsing, Wanted
+from viewer.presentation.run.window import window_of
+from viewer.presentation.share_links import (
+    EXPIRY_DAYS,
+    Shared,
+    find_shared,
+    is_program,
+    is_view,
+    lineage_png,
+    link_for,
+    link_state,
+    make_link,
+    paths_of,
+    revoke_link,
+    shared_by,
+    state_of,
+    subject_at,
+    subject_in,
+    without_paths,
+)
+from viewer.records.annotations import annotations_in
+from viewer.records.audit import act_as_link
+from viewer.records.bodies import body_of, contents_at
+from viewer.records.lineage.drawing import NoLayout
+from viewer.records.permissions import requires, sharing_as
+from viewer.records.search import Results, SearchRefused, search
+from viewer.records.search_filters import Filters
+from viewer.validation import number_in
+from viewer.web.views.checkpoints import SHARED_TABS, contents_before, event_page, reads_markdown, tab_choice
+from viewer.web.views.compare import table_context
+from viewer.web.views.runs import kept_query
+from viewer.web.views.search import SearchForm
 
 # The newest links that the list shows.
 MAX_LINKS = 500
@@ -147,3 +188,328 @@ def _address_of(shared: Shared) -> str:
         if row:
             return row.get_absolute_url()
     return f"{reverse('compare' if shared.sides else 'search')}?{shared.subject.target}"
+
+
+# The origin of share links.
+
+
+def origin_of(request: HttpRequest) -> str:
+    """Return the scheme and host of an allowed origin, as the browser sees it."""
+    scheme = "https" if settings.IS_BEHIND_TLS else request.scheme
+    return f"{scheme}://{request.get_host()}"
+
+
+# A checkpoint as a share link shows it: its contents, without actions, its source and its neighbours.
+
+
+# The tabs that every engine has and a share link shows. The raw record is left out.
+COMMON_TABS = ("overview", "events")
+
+
+def shared_detail(
+    request: HttpRequest, run: Run, checkpoint: Checkpoint | None, *, compares: bool
+) -> dict[str, Any]:
+    """Return the context of the checkpoint's selected tab.
+
+    ``compares`` if the link covers the checkpoint that it is compared with, too.
+    """
+    engine = engine_of(run.location)
+    context: dict[str, Any] = {"run": run, "checkpoint": checkpoint, "engine": engine}
+    context["at"] = checkpoint.checkpoint_id if checkpoint else ""
+    if checkpoint is None:
+        return context
+    try:
+        body = body_of(checkpoint)
+    except NotReadable:
+        # The reason may name a path.
+        body, context["not_readable"] = {}, True
+    contents = contents_at(checkpoint, body)
+    context |= tab_choice(request, engine, contents, shareable_tabs(engine))
+    context["reads_markdown"] = reads_markdown(request, engine, contents)
+    context["is_too_deep"] = not body and "not_readable" not in context
+    context |= {"contents": contents, "colours": branch_colours(run)}
+    context["annotation_of_checkpoint"] = annotations_in(run).checkpoints.get(checkpoint.checkpoint_id)
+    context |= _engine_tab(engine, context["tab"], checkpoint if compares else None, contents)
+    if context["tab"] == "events":
+        context |= event_page(request, contents.events)
+    return context
+
+
+def shareable_tabs(engine: Engine[Any]) -> dict[str, str]:
+    """Return the label of each tab that a share link may show."""
+    labels = {name: str(SHARED_TABS[name]) for name in COMMON_TABS}
+    return labels | {tab.name: gettext(tab.label) for tab in engine.tabs if tab.is_shareable}
+
+
+def _engine_tab(
+    engine: Engine[Any], name: str, checkpoint: Checkpoint | None, contents: Contents
+) -> dict[str, Any]:
+    """Return the template and context of a tab of the engine's own; empty for another tab."""
+    engine_tab = next((tab for tab in engine.tabs if tab.name == name and tab.is_shareable), None)
+    if engine_tab is None:
+        return {}
+    before = contents_before(engine, engine_tab, checkpoint) if checkpoint else None
+    return {"tab_template": engine_tab.template, **engine.tab_context(name, contents, before)}
+
+
+# The page of each kind of shared object, the same in the preview and through the link.
+#
+# Anyone with the link can view it. It shows one object without links to anything else, and its address
+# selects only which part of that object is shown.
+
+
+Kind = ShareLink.Kind
+Page = tuple[str, dict[str, Any]]
+# What a stranger may do, and where a page's parts are, relative to its own address.
+STRANGER: dict[str, Any] = {"can_run": False, "can_share": False, "shared_rows": "rows/"}
+
+
+def shared_page(request: HttpRequest, shared: Shared, more: Mapping[str, Any]) -> HttpResponse:
+    """Return the page of an object, or to htmx the part of it that the request asks for."""
+    # Nothing may depend on who has opened it: the preview shows what a stranger sees.
+    request.user = AnonymousUser()
+    template, context = PAGES[shared.subject.kind](request, shared)
+    response = render(request, template, {"shared": shared, **context, **more, **STRANGER})
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return _without_paths(response, shared)
+
+
+def shared_rows(request: HttpRequest, shared: Shared) -> HttpResponse | None:
+    """Return more rows of a shared run, or update those on the page; None for another kind."""
+    if shared.subject.kind != Kind.RUN:
+        return None
+    request.user = AnonymousUser()
+    context = _rows(request, shared, request.GET.get("at", ""))
+    context |= {"is_part": True, "refreshes": "to" in request.GET, **STRANGER}
+    return _without_paths(render(request, "runs/_rows.html", context), shared)
+
+
+def shared_picture(shared: Shared) -> HttpResponse | None:
+    """Return the picture of a shared run's lineage; None for another kind, or if it cannot be drawn."""
+    if not shared.has_picture or shared.run is None:
+        return None
+    try:
+        response = HttpResponse(lineage_png(shared.run), content_type="image/png")
+    except NoLayout:
+        return None
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def embedded_view(request: HttpRequest, shared: Shared, link: ShareLink) -> HttpResponse:
+    """Return the newest rows of a shared run for a frame in another site's page."""
+    assert shared.run
+    request.user = AnonymousUser()
+    context: dict[str, Any] = {"run": shared.run, "annotation": annotations_in(shared.run).run}
+    context |= {"window": window_of(shared.run, Wanted(without_jobs=True)), "row_page": "../"}
+    context |= {
+        "link": link,
+        "socket": f"/ws{request.path.removesuffix('embed/')}",
+        "state": state_of(link),
+        "shared": shared,
+    }
+    return _without_paths(render(request, "shared/embed.html", {**context, **STRANGER}), shared)
+
+
+def _without_paths(response: HttpResponse, shared: Shared) -> HttpResponse:
+    locations = Location.objects.select_related("project")
+    if shared.locations:
+        locations = locations.filter(pk__in=shared.locations)
+    response.content = without_paths(response.content.decode(), paths_of(locations)).encode()
+    return response
+
+
+def _run_page(request: HttpRequest, shared: Shared) -> Page:
+    assert shared.run
+    if request.headers.get("HX-Target") == "run-branches":
+        return "runs/_branches.html", _branches(request, shared.run)
+    at = request.GET.get("at", "")
+    rows = shared.run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
+    checkpoint = (rows.filter(checkpoint_id=at) if at else rows).first()
+    context = shared_detail(request, shared.run, checkpoint, compares=True)
+    # Where a phone shows one of both, the newest output comes before the list.
+    context |= {"is_open": bool(at) or "list" not in request.GET}
+    if request.headers.get("HX-Target") == "detail":
+        return "shared/_detail.html", context
+    context |= _branches(request, shared.run) | {"annotation": annotations_in(shared.run).run}
+    return "shared/run.html", context | _rows(request, shared, context["at"])
+
+
+def _branches(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """Return the context of the branch picker, whose links lead to this page."""
+    found = branch_list(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    branch = request.GET.get("branch", "")
+    finder = f"?{urlencode({'branch': branch})}"
+    return {**found, "branch": branch, "branch_page": "", "branch_finder": finder}
+
+
+def _rows(request: HttpRequest, shared: Shared, at: str) -> dict[str, Any]:
+    """Return the context of the list of a run, which shows no jobs."""
+    assert shared.run
+    only = "failed" if request.GET.get("only") == "failed" else ""
+    branch = request.GET.get("branch", "")
+    pruned = request.GET.get("pruned") == "shown"
+    top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
+    collapsing = Collapsing.from_query(request.GET)
+    wanted = Wanted(at, only, branch, top, bottom, pruned, collapsing=collapsing, without_jobs=True)
+    context = {"run": shared.run, "at": at, "only": only, "branch": branch, "collapsing": collapsing}
+    context |= {"keep": kept_query(request), "others": kept_query(request, PARAMETERS)}
+    return context | {"window": window_of(shared.run, wanted)}
+
+
+def _checkpoint_page(request: HttpRequest, shared: Shared) -> Page:
+    assert shared.run and shared.checkpoint
+    checkpoint: Checkpoint = shared.checkpoint
+    context = shared_detail(request, shared.run, checkpoint, compares=False)
+    if request.headers.get("HX-Target") == "detail":
+        return "shared/_detail.html", context
+    return "shared/checkpoint.html", context
+
+
+def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
+    found = compared_checkpoints(shared.sides)
+    shows_same = request.GET.get("show") == "all"
+    heads = [{"side": side, "is_base": side is found.sides[0]} for side in found.sides]
+    context: dict[str, Any] = {"compared": found, "shows_same": shows_same, "heads": heads}
+    return "shared/comparison.html", context | table_context(request, found, heads)
+
+
+def _search_page(request: HttpRequest, shared: Shared) -> Page:
+    """Return the current results in the locations that the maker of the link may share."""
+    assert shared.filters
+    position = number_in(request.GET.get("before", ""), max_digits=15)
+    context: dict[str, Any] = {"results": Results(), "conditions": conditions_of(shared.filters)}
+    try:
+        context |= {"results": search(shared.filters, position), "before": position}
+    except SearchRefused as error:
+        context["too_slow"] = error.message
+    return "shared/search.html", context
+
+
+def conditions_of(filters: Filters) -> list[tuple[str, str]]:
+    """Return the label and value of each filter besides the words, without that of a location."""
+    labels = {name: str(field.label) for name, field in SearchForm(filters).fields.items()}
+    values = {name: value for name, value in asdict(filters).items() if name not in ("q", "location")}
+    return [(labels.get(name, name), value) for name, value in values.items() if value]
+
+
+def _job_page(request: HttpRequest, shared: Shared) -> Page:
+    assert shared.job
+    shown = shown_job(shared.job)
+    context: dict[str, Any] = {"job": shared.job, "progress": shown.progress, "event_list": shown.event_list}
+    return "shared/job.html", context
+
+
+PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, Shared], Page]] = {
+    Kind.RUN: _run_page,
+    Kind.CHECKPOINT: _checkpoint_page,
+    Kind.COMPARISON: _comparison_page,
+    Kind.SEARCH: _search_page,
+    Kind.JOB: _job_page,
+}
+
+
+# What a share link shows to anybody who has it. Only these views know its token, and they only read.
+
+
+# Its path is the link's, so that each link is counted once in a browser session.
+VIEWED_COOKIE = f"forkline_viewed_{settings.BROWSER_PORT}"
+HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow, noarchive"}
+
+View = Callable[[HttpRequest, ShareLink, Shared], HttpResponse]
+
+
+def through_link(view: View) -> View:
+    """Mark a view that a share link leads to: it needs no login, accepts no form, and sends no referrer."""
+
+    @wraps(view)
+    def shown(request: HttpRequest, token: str) -> HttpResponse:
+        found = link_for(token)
+        if found is None:
+            response = dead_link(request)
+        else:
+            with sharing_as(found[0].made_by):
+                response = view(request, *found)
+        for name, value in HEADERS.items():
+            response[name] = value
+        return response
+
+    decorated: Any = login_not_required(require_safe(shown))
+    decorated.through_link = True
+    return decorated  # type: ignore[no-any-return]
+
+
+@through_link
+def show(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+    """Show the object of a link. A program that makes a preview of the link gets no content."""
+    act_as_link(link.pk)
+    if is_program(request):
+        return render(
+            request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, link, shared)}
+        )
+    maker = link.made_by_id
+    is_new = request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and is_view(request)
+    more = {"link": link, "socket": f"/ws{request.path}", "state": state_of(link)}
+    more |= _image(request, link, shared)
+    response = shared_page(request, shared, more)
+    if is_new:
+        link.count_view()
+        secure = bool(settings.SESSION_COOKIE_SECURE)
+        response.set_cookie(
+            VIEWED_COOKIE, "1", path=request.path, secure=secure, httponly=True, samesite="Strict"
+        )
+    return response
+
+
+def in_frames(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Allow the pages of the configured origins, and no others, to show this view in a frame."""
+
+    @wraps(view)
+    def framed(request: HttpRequest, token: str) -> HttpResponse:
+        response: Any = view(request, token)
+        if settings.EMBED_ORIGINS:
+            response.xframe_options_exempt = True
+            response._csp_replace = {"frame-ancestors": settings.EMBED_ORIGINS}
+        return response  # type: ignore[no-any-return]
+
+    return framed
+
+
+@in_frames
+@through_link
+def embed(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+    """Show the lineage of a shared run in a frame. This counts no view, which needs a cookie."""
+    act_as_link(link.pk)
+    if not settings.EMBED_ORIGINS or shared.subject.kind != Kind.RUN:
+        return dead_link(request)
+    if is_program(request):
+        return render(request, "shared/unfurled.html", {"link": link, "shared": shared})
+    return embedded_view(request, shared, link)
+
+
+@through_link
+def rows(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+    """Return rows of a shared run."""
+    return shared_rows(request, shared) or dead_link(request)
+
+
+@through_link
+def picture(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+    """Return the picture of a shared run's lineage, if the maker of the link chose that it unfurls."""
+    return (shared_picture(shared) if link.unfurls else None) or dead_link(request)
+
+
+def _image(request: HttpRequest, link: ShareLink, shared: Shared) -> dict[str, str]:
+    """Return the address of the picture, which has to be absolute; empty if there is none."""
+    return (
+        {"picture": f"{origin_of(request)}{request.path}picture.png"}
+        if link.unfurls and shared.has_picture
+        else {}
+    )
+
+
+def dead_link(request: HttpRequest) -> HttpResponse:
+    """Return the page of every link that does not work, which does not say why or what it led to."""
+    match = request.resolver_match
+    in_frame = bool(match and match.url_name == "shared-embed")
+    return render(request, "shared/dead.html", {"in_frame": in_frame}, status=404)

@@ -23,7 +23,7 @@ from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 from viewer.records.questions import answer
-from viewer.web.live.job_feed import JobFeed
+from viewer.web.live.feeds import JobFeed
 
 OWN = "own-CANARY-of-this-project"
 # What each of these keys would be known by.
