@@ -186,7 +186,7 @@ def parsers() -> Iterator[tuple[tuple[str, ...], ArgumentParser]]:
 
     from checkpoint_site.command import COMMANDS
     from viewer.cli import SUBCOMMANDS
-    from viewer.cli.parsing import LineParser
+    from viewer.cli.output import LineParser
 
     for name, command in COMMANDS.items():
         yield (name,), load_command_class("viewer", command).create_parser("forkline", command)

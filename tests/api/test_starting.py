@@ -25,8 +25,7 @@ from viewer.models import (
     Question,
     Sweep,
 )
-from viewer.web.api.interface import api
-from viewer.web.api.options import options_of
+from viewer.web.api.interface import api, options_of
 from viewer.web.api.starting import NOT_IN_BODY
 
 

@@ -21,7 +21,7 @@ from tests.views.forking import CREW, checked, checked_new_run, filled, page, st
 from viewer.engines import engine_of
 from viewer.launching.new_run import preview_new_run
 from viewer.launching.preview import preview_launch
-from viewer.launching.publish import preview_publish
+from viewer.launching.start import preview_publish
 from viewer.launching.sweep import preview_sweep
 from viewer.models import Checkpoint, Job, Location
 

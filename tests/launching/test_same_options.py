@@ -20,8 +20,8 @@ from tests.langgraph.conftest import copied, opened
 from tests.langgraph.launching.test_messages import STORED, sent
 from tests.views.forking import CREW, FLOW, stored
 from viewer.cli import SUBCOMMANDS
-from viewer.cli.edits import written_conversations
-from viewer.cli.parsing import LineParser
+from viewer.cli.options import written_conversations
+from viewer.cli.output import LineParser
 from viewer.engines import engine_named, engine_of
 from viewer.engines.langgraph.plan import editable_messages
 from viewer.host_requests import ReadBody, ask
@@ -36,11 +36,10 @@ from viewer.stores.protocol import compressed
 from viewer.validation import MAX_CHARACTERS, brief
 from viewer.web.launch.conversations import message_forms
 from viewer.web.launch.new_run_page import chosen_for, new_run_page
-from viewer.web.launch.page import LaunchPage, fork_page
+from viewer.web.launch.page import LaunchPage, fork_page, publish_page
 from viewer.web.launch.prefilled import StartingPoint, Submission
-from viewer.web.launch.publish_page import publish_page
-from viewer.web.launch.replay_page import replay_page
 from viewer.web.launch.sweep_page import sweep_page
+from viewer.web.views.calls import replay_page
 
 # What is refused is not stored.
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]

@@ -17,7 +17,7 @@ from viewer.launching.edits import (
     same_value,
     text_of,
 )
-from viewer.launching.variations import setting_dimension
+from viewer.launching.sweep import setting_dimension
 from viewer.validation import MAX_CHARACTERS
 
 

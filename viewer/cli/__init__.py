@@ -7,10 +7,10 @@ from viewer.cli.output import Subcommand
 
 # The module of each, which has a Subcommand of its name in capitals.
 MODULES = {
-    "list": "runs",
+    "list": "checkpoints",
     "info": "checkpoints",
     "note": "annotations",
-    "comments": "discussion",
+    "comments": "annotations",
     "diff": "checkpoints",
     "call": "calls",
     "replay": "calls",
@@ -24,8 +24,8 @@ MODULES = {
     "sweep": "sweeps",
     "bulk": "sweeps",
     "run": "launches",
-    "answer": "jobs",
-    "cancel": "jobs",
+    "answer": "launches",
+    "cancel": "launches",
     "score": "launches",
     "prune": "stored_data",
     "remove": "stored_data",
@@ -34,13 +34,13 @@ MODULES = {
     "restore": "stored_data",
     "move": "stored_data",
     "doctor": "doctor",
-    "hosts": "hosts",
-    "audit": "audit",
-    "isolation": "isolation",
-    "roles": "roles",
-    "invitations": "invitations",
-    "keys": "keys",
-    "tokens": "tokens",
+    "hosts": "server",
+    "audit": "server",
+    "isolation": "projects",
+    "roles": "access",
+    "invitations": "access",
+    "keys": "projects",
+    "tokens": "access",
 }
 
 

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from viewer.cli import SUBCOMMANDS
-from viewer.cli.edits import MAX_FILE_BYTES, read_text, typed_text
-from viewer.cli.parsing import ADDRESS, FILE, FOLDER, NEW_FILE, PROGRAM, READ_FILE, TYPED_TEXT, LineParser
+from viewer.cli.options import MAX_FILE_BYTES, read_text, typed_text
+from viewer.cli.output import ADDRESS, FILE, FOLDER, NEW_FILE, PROGRAM, READ_FILE, TYPED_TEXT, LineParser
 from viewer.validation import COLLECTOR, TEXT, InvalidInput, content_of
 
 # What only a person at a terminal of the machine names: its files and programs, and where it sends to.

@@ -15,8 +15,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import warn
-from viewer.cli.parsing import CHECKPOINT
+from viewer.cli.output import CHECKPOINT, warn
 from viewer.cli.projects import project_for
 from viewer.formats import count_text
 from viewer.host_requests import (

@@ -1,20 +1,36 @@
 """The output of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
-from viewer.validation import UNSAFE, one_line
+from viewer.validation import (
+    MAX_NAME,
+    MAX_PATH,
+    TEXT,
+    UNSAFE,
+    OptionType,
+    brief,
+    day,
+    existing_file,
+    existing_folder,
+    named_path,
+    number_option,
+    one_line,
+    one_line_text,
+    program,
+)
 
 
 def plain(text: str) -> str:
@@ -133,3 +149,39 @@ class Subcommand:
     handle: Callable[[Mapping[str, Any]], Output]
     makes_ready: bool = True
     outcome: Callable[[UUID, bool], Outcome | None] | None = None
+
+
+# The types of arguments that name something. ``quality.fuzz.terminal_calls`` tests them by kind.
+# A location to write to, which need not exist.
+TARGET = OptionType("target", lambda text: named_path(text, MAX_PATH))
+LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_NAME))
+CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
+JOB = OptionType("job", one_line_text)
+# The text of a day, as an address has it.
+DAY = OptionType("day", lambda text: day(text).isoformat())
+FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
+FILE = OptionType("file", lambda text: str(existing_file(text)))
+PROGRAM = OptionType("program", lambda text: str(program(text)))
+# The commands say themselves what is wrong with the file that they read or write.
+ADDRESS = OptionType("database", lambda text: one_line_text(text, 10_000))
+READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
+NUMBER_FROM_ONE = number_option(1, 10**9)
+# A text, or - for that of standard input.
+TYPED_TEXT = OptionType("text", TEXT.parse)
+# How argparse begins a message about an invalid value.
+ARGUMENT = re.compile("^argument (.*): must")
+# The exit status of an invalid command line, as of argparse.
+INVALID_USAGE = 2
+
+
+class LineParser(CommandParser):
+    """A parser of subcommands. An error is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise CommandError."""
+        raise CommandError(usage_error(message), returncode=INVALID_USAGE)
+
+
+def usage_error(message: str) -> str:
+    """A message of argparse as a sentence."""
+    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")).removeprefix("argument "))

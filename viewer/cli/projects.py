@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.cli.parsing import FILE, FOLDER, PROGRAM
+from viewer.cli.output import FILE, FOLDER, PROGRAM
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, Engine
 from viewer.host_requests import (

@@ -12,9 +12,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import edits_of
 from viewer.cli.finding import add_checkpoint_argument
-from viewer.cli.options import add_options, answers_in, choices_of, request_values, tools_of
+from viewer.cli.options import add_options, answers_in, choices_of, edits_of, request_values, tools_of
 from viewer.cli.output import Outcome, Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.rows import checkpoint_document

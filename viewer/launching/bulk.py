@@ -35,13 +35,16 @@ from viewer.launching.requests import (
     redacted,
 )
 from viewer.launching.start import check_effects, new_effects
-from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
-from viewer.launching.variations import (
+from viewer.launching.sweep import (
+    Planned,
     dimension_values,
     editing_kind,
     edits_of_values,
+    function_refusals,
     redacted_value,
     short_value,
+    start_group,
+    started_group,
 )
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Project, Sweep

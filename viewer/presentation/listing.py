@@ -1,16 +1,28 @@
 """What the tables of runs and of jobs share: columns that sort, filters, and the addresses of both."""
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from django.core.paginator import Page
-from django.db.models import F, Model
+from django.core.paginator import Page, Paginator
+from django.db.models import Count, Exists, F, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import Combinable, OrderBy
+from django.db.models.functions import Coalesce
 from django.http import QueryDict
+from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.validation import storable
+from viewer.engines import engine_of
+from viewer.formats import count_text
+from viewer.host_requests import NotReadable, Pruned
+from viewer.models import Checkpoint, Collection, CollectionItem, Location, Problem, Run
+from viewer.records.bodies import calls_in, readable_contents
+from viewer.records.collections import NotCollected, Subject, checkpoints_of
+from viewer.validation import MAX_DIGITS, InvalidInput, shortened, storable, whole_number
 
 MAX_QUERY = 200
 # By the value in the address.
@@ -140,3 +152,195 @@ def address_with(address: QueryDict, **changes: str) -> str:
         else:
             query.pop(name, None)
     return f"?{query.urlencode()}" if query else "?"
+
+
+LOCATIONS_A_PAGE = 50
+# Locations that the home page and choices show; the others are found by their path.
+MAX_OFFERED = 50
+STATUSES: Statuses = {
+    "": gettext_lazy("All"),
+    "unreadable": gettext_lazy("Cannot be read"),
+    "problems": gettext_lazy("With problems"),
+}
+
+
+def location_list(address: QueryDict) -> Listing[Location]:
+    """Return the page of locations for an address, with their counts."""
+    wanted = filter_in(address, STATUSES, (), "")
+    found = Location.objects.matching(wanted.query) if wanted.query else Location.objects.all()
+    if wanted.only == "unreadable":
+        found = found.filter(read_error__isnull=False)
+    elif wanted.only == "problems":
+        found = found.filter(Exists(Problem.objects.filter(location=OuterRef("pk"))))
+    page = Paginator(found.order_by("path", "pk"), LOCATIONS_A_PAGE).get_page(address.get("page"))
+    # Counts only the rows of this page.
+    keys = [location.pk for location in page.object_list]
+    shown = Location.objects.with_counts().select_related("pool").filter(pk__in=keys)
+    page.object_list = shown.order_by("path", "pk")
+    return Listing(page=page, filter=wanted, headings=[], choices=choices(STATUSES, wanted.only, address))
+
+
+@dataclass(frozen=True, slots=True)
+class LocationsAtHome:
+    """The ``shown`` locations, and the numbers of all and of those that cannot be read."""
+
+    shown: list[Location]
+    count: int
+    unreadable: int
+
+    @property
+    def is_partial(self) -> bool:
+        return self.count > len(self.shown)
+
+
+def locations_at_home() -> LocationsAtHome:
+    """Return the locations with the newest runs, with their counts."""
+    counts = Location.objects.aggregate(all=Count("pk"), unreadable=Count("pk", Q(read_error__isnull=False)))
+    shown = Location.objects.with_counts().select_related("pool")
+    shown = shown.filter(pk__in=_newest_keys(Location.objects.all()))
+    return LocationsAtHome(list(shown), counts["all"], counts["unreadable"])
+
+
+def offered(locations: QuerySet[Location]) -> QuerySet[Location]:
+    """Return those of these locations with the newest runs, by path."""
+    return Location.objects.filter(pk__in=_newest_keys(locations))
+
+
+def by_newest_run(locations: QuerySet[Location]) -> QuerySet[Location]:
+    """Return these locations, those with the newest runs first."""
+    runs = Run.objects.filter(location=OuterRef("pk"), last_at__isnull=False).order_by("-last_at")
+    newest = locations.alias(newest=Subquery(runs.values("last_at")[:1]))
+    return newest.order_by(F("newest").desc(nulls_last=True), "-pk")
+
+
+def _newest_keys(locations: QuerySet[Location]) -> QuerySet[Location, int]:
+    return by_newest_run(locations).values_list("pk", flat=True)[:MAX_OFFERED]
+
+
+# What a deletion has deleted, in sentences for the page and the terminal.
+
+
+# Checkpoints that are named.
+MAX_NAMED = 3
+
+
+def deleted_texts(location: Location, done: Pruned) -> list[str]:
+    """Return a sentence that names the deleted checkpoints, the first ones at least, and one for copies."""
+    texts, count = [], len(done.deleted)
+    if done.deleted:
+        text = ngettext(
+            "Deleted %(count)s checkpoint of %(location)s: %(names)s.",
+            "Deleted %(count)s checkpoints of %(location)s: %(names)s.",
+            count,
+        )
+        names = ", ".join(done.deleted[:MAX_NAMED])
+        if count > MAX_NAMED:
+            names = _("%(ids)s and %(count)s more") % {
+                "ids": names,
+                "count": count_text(count - MAX_NAMED),
+            }
+        texts.append(text % {"count": count_text(count), "location": location.name, "names": names})
+    if done.copies:
+        text = ngettext(
+            "Deleted %(count)s stored copy of %(location)s.",
+            "Deleted %(count)s stored copies of %(location)s.",
+            done.copies,
+        )
+        texts.append(text % {"count": count_text(done.copies), "location": location.name})
+    return texts or [_("Nothing was deleted.")]
+
+
+ITEMS_A_PAGE = 100
+# Numbers of lines that a sentence names.
+MAX_LINES = 20
+Kind = CollectionItem.Kind
+
+
+def collections_with_counts() -> QuerySet[Any]:
+    """All collections by name, each with its ``item_count``."""
+    items = CollectionItem.objects.filter(collection=OuterRef("pk")).order_by().values("collection")
+    count = Coalesce(Subquery(items.annotate(count=Count("pk")).values("count")), 0)
+    return Collection.objects.annotate(item_count=count).select_related("made_by")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """An item with its checkpoint; None if that is not here."""
+
+    item: CollectionItem
+    checkpoint: Checkpoint | None
+
+    @property
+    def title(self) -> str:
+        """The name of the run, or what the item was called if its checkpoint is not here."""
+        return str(self.checkpoint.run) if self.checkpoint else str(self.item)
+
+    @property
+    def address(self) -> str:
+        """The page of what was collected; empty if its checkpoint is not here."""
+        if self.checkpoint is None:
+            return ""
+        if self.item.kind == Kind.CALL:
+            return reverse("checkpoint-call", args=[self.checkpoint.pk, self.item.part])
+        tab = "&tab=messages" if self.item.kind == Kind.MESSAGE else ""
+        return f"{self.checkpoint.get_absolute_url()}{tab}"
+
+    @property
+    def message_number(self) -> str:
+        """The entry and number of a message, such as ``messages 4``; empty for anything else."""
+        entry, _colon, position = self.item.part.rpartition(":")
+        is_message = self.item.kind == Kind.MESSAGE and position.isdecimal() and len(position) < MAX_DIGITS
+        return f"{entry} {int(position) + 1}" if is_message else ""
+
+
+def item_views(items: Sequence[CollectionItem]) -> list[ItemView]:
+    """The items with their checkpoints. The number of queries does not depend on the number of items."""
+    found = checkpoints_of(items)
+    return [ItemView(item, found.get(item.pk)) for item in items]
+
+
+def pages_of(collection: Collection) -> Paginator[CollectionItem]:
+    """The pages of its items, in the order in which they were added."""
+    return Paginator(collection.items.all(), ITEMS_A_PAGE)
+
+
+# What is added.
+
+
+def subject_of(checkpoint: Checkpoint, kind: str, part: str) -> Subject:
+    """A checkpoint, or the message or call of it that ``part`` names. Raises NotCollected."""
+    name = f"{checkpoint.run}, {checkpoint.branch}"
+    if kind not in (Kind.MESSAGE, Kind.CALL):
+        return Subject(checkpoint, title=name)
+    try:
+        contents = readable_contents(checkpoint)
+    except NotReadable as error:
+        raise NotCollected(error.message) from None
+    if kind == Kind.CALL:
+        call = next((one for one in calls_in(contents) if one.name == part), None)
+        if call is None:
+            raise NotCollected("collection.no_call", name=shortened(part))
+        return Subject(checkpoint, Kind.CALL, part, f"{name}, {call.agent or call.model}")
+    entry, _colon, position = part.rpartition(":")
+    messages = engine_of(contents).editable(contents).conversations.get(entry, ())
+    try:
+        at = whole_number(position, 0, 10**9)
+    except InvalidInput:
+        at = -1
+    message = next((one for one in messages if one.position == at), None)
+    if message is None:
+        raise NotCollected("collection.no_message", name=shortened(part))
+    return Subject(checkpoint, Kind.MESSAGE, f"{entry}:{at}", f"{name}, {message.role} {at + 1}")
+
+
+def added_texts(added: int, present: int, kept: Sequence[int] = ()) -> list[str]:
+    """Sentences about what was added, was there already, and the numbers of lines that differ from that."""
+    text = ngettext("Added %(count)s item.", "Added %(count)s items.", added)
+    found = [text % {"count": count_text(added)}]
+    if present:
+        found.append(_("Already in the collection: %(count)s.") % {"count": count_text(present)})
+    if kept:
+        shown = ", ".join(map(str, kept[:MAX_LINES])) + (" …" if len(kept) > MAX_LINES else "")
+        message = _("The collection has another note or expected answer, which stays, than lines %(lines)s.")
+        found.append(message % {"lines": shown})
+    return found

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.terminal import Terminal
-from viewer.cli.edits import answers_of
+from viewer.cli.options import answers_of
 from viewer.engines.answer_schema import AnswerInvalid, as_text, check_answer, fits, options_of, parse_answer
 from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.contents import contents_of

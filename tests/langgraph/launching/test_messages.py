@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.http import QueryDict
 
 from tests.langgraph.conftest import opened
-from viewer.cli.edits import written_conversations
+from viewer.cli.options import written_conversations
 from viewer.engines import engine_named
 from viewer.engines.editable import MessageEdit, Schema, StateEntry
 from viewer.engines.langgraph.plan import REMOVE, editable_messages, edited_messages

@@ -1,4 +1,4 @@
-"""``forkline note``, ``shares`` and ``export``: what people write about checkpoints and show to others."""
+"""``forkline note``, ``comments``, ``shares`` and ``export``: what people write about checkpoints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,13 +9,21 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import Output, Subcommand, lines_of, written
-from viewer.cli.parsing import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, TYPED_TEXT
+from viewer.cli.options import typed_text
+from viewer.cli.output import (
+    CHECKPOINT,
+    NEW_FILE,
+    NUMBER_FROM_ONE,
+    TYPED_TEXT,
+    Output,
+    Subcommand,
+    lines_of,
+    written,
+)
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
-from viewer.models import Annotation, Run, ShareLink
+from viewer.models import Annotation, Checkpoint, Comment, Run, ShareLink
 from viewer.presentation.comparison_sides import reference_to
 from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import (
@@ -31,6 +39,16 @@ from viewer.presentation.share_links import (
 from viewer.records.accounts import owner
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
+from viewer.records.discussion import (
+    Discussed,
+    NotWritten,
+    about_comparison,
+    comments_in,
+    discussions_in,
+    on_checkpoint,
+    on_comparison,
+    write,
+)
 from viewer.records.permissions import can_share
 from viewer.validation import COLLECTOR, OPTIONAL_NAME, one_line, shortened
 
@@ -296,4 +314,90 @@ EXPORT = Subcommand(
     gettext_lazy("Export the run of a checkpoint as one file, redacted."),
     _add_export_arguments,
     _handle_export,
+)
+
+
+def _add_comments_arguments(parser: CommandParser) -> None:
+    add_checkpoint_argument(parser)
+    add_checkpoint_argument(
+        parser, _("Another checkpoint: the comments on the comparison of both."), "other", "?"
+    )
+    parser.add_argument(
+        "--run", action="store_true", help=_("The comments on the run of the checkpoint, and all in it.")
+    )
+    parser.add_argument(
+        "--add", type=TYPED_TEXT, metavar="TEXT", help=_("Add this comment in Markdown; - reads stdin.")
+    )
+    parser.add_argument(
+        "--reply-to", type=NUMBER_FROM_ONE, metavar="ID", help=_("Add it to the discussion with this ID.")
+    )
+
+
+def _handle_comments(options: Mapping[str, Any]) -> Output:
+    """The discussions, after a comment was added. Raises CommandError."""
+    row = checkpoint_at(options["checkpoint"])
+    subject = _comments_subject(row, options)
+    if options["add"] is not None:
+        try:
+            write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
+        except NotWritten as error:
+            raise CommandError(str(error)) from None
+        except Comment.DoesNotExist:
+            raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
+    elif options["reply_to"]:
+        raise CommandError(_("--reply-to needs --add."))
+    if subject.other:
+        comments = on_comparison(subject)
+    else:
+        comments = comments_in(row.run) if options["run"] else on_checkpoint(row)
+    found = [_comments_document(first) for first in discussions_in(comments)]
+    return Output({"discussions": found}, _comments_lines(found))
+
+
+def _comments_subject(row: Checkpoint, options: Mapping[str, Any]) -> Discussed:
+    """What the comments are about. Raises CommandError."""
+    if options["other"] is None:
+        return Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+    if options["run"]:
+        raise CommandError(_("--run is about one checkpoint only."))
+    other = checkpoint_at(options["other"])
+    if other.pk == row.pk:
+        raise CommandError(_("Both are the same checkpoint."))
+    return about_comparison(row, other)
+
+
+def _comments_document(comment: Comment) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": comment.pk,
+        "by": comment.written_by.get_username() if comment.written_by else None,
+        "at": comment.written_at.isoformat(),
+        "edited_at": comment.edited_at.isoformat() if comment.edited_at else None,
+        "mentions": [one.get_username() for one in comment.mentioned.all()],
+        "text": comment.text,
+    }
+    if comment.reply_to_id is None:
+        document["checkpoint"] = comment.checkpoint_id or None
+        document["compared_with"] = comment.other_checkpoint_id or None
+        document["resolved_at"] = comment.resolved_at.isoformat() if comment.resolved_at else None
+        document["resolved_by"] = comment.resolved_by.get_username() if comment.resolved_by else None
+        document["replies"] = [_comments_document(reply) for reply in comment.replies.all()]
+    return document
+
+
+def _comments_lines(discussions: list[dict[str, Any]]) -> Iterator[str]:
+    for first in discussions:
+        state = _("resolved") if first["resolved_at"] else _("open")
+        about = "".join(f"  {one}" for one in (first["checkpoint"], first["compared_with"]) if one)
+        yield f"{first['id']}  {state}{about}"
+        for comment in (first, *first["replies"]):
+            yield f"  {comment['by'] or _('The terminal')}  {comment['at'][:16]}"
+            yield from (f"    {line}" for line in lines_of(comment["text"] or _("This comment was deleted.")))
+    if not discussions:
+        yield _("No comments yet.")
+
+
+COMMENTS = Subcommand(
+    gettext_lazy("List what people discuss about a checkpoint, its run or a comparison, or add a comment."),
+    _add_comments_arguments,
+    _handle_comments,
 )

@@ -11,9 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.commands.sweeps import group_outcome, mean_lines, wait_for
-from viewer.cli.edits import message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
-from viewer.cli.options import add_options, launch_options_of, sender_of
+from viewer.cli.options import add_options, launch_options_of, message_edits, parsed, read_text, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand
 from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job_outcome, outcome_of, refusal

@@ -9,11 +9,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.finding import checkpoint_at, existing_collection
-from viewer.cli.output import Output, Subcommand, lines_of, written
-from viewer.cli.parsing import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
+from viewer.cli.output import (
+    CHECKPOINT,
+    NEW_FILE,
+    NUMBER_FROM_ONE,
+    READ_FILE,
+    Output,
+    Subcommand,
+    lines_of,
+    written,
+)
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
-from viewer.presentation.collections import (
+from viewer.presentation.listing import (
     ItemView,
     added_texts,
     collections_with_counts,

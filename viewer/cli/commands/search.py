@@ -7,8 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Output, Subcommand
-from viewer.cli.parsing import DAY, LOCATION
+from viewer.cli.output import DAY, LOCATION, Output, Subcommand
 from viewer.cli.rows import checkpoint_document
 from viewer.host_requests import IndexNow, ask
 from viewer.messages.translation import translate

@@ -14,8 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import imported_location, known_location, typed_path
-from viewer.cli.output import Output, Subcommand
-from viewer.cli.parsing import ADDRESS, LOCATION, NEW_FILE, READ_FILE
+from viewer.cli.output import ADDRESS, LOCATION, NEW_FILE, READ_FILE, Output, Subcommand
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path
@@ -40,7 +39,7 @@ from viewer.host_requests import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
-from viewer.presentation.locations import deleted_texts
+from viewer.presentation.listing import deleted_texts
 from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
 from viewer.records.locations import is_indexed
 from viewer.stores.addresses import shown_path

@@ -69,8 +69,7 @@ from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
-from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.variations import Variation
+from viewer.launching.sweep import SweepPreview, Variation, preview_sweep, sweep
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text

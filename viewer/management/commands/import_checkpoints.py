@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer.cli.finding import imported
-from viewer.cli.parsing import LOCATION
+from viewer.cli.output import LOCATION
 from viewer.data_folder import prepare_data_folder
 from viewer.formats import count_text
 from viewer.host.jobs.orphans import finish_orphans

@@ -24,8 +24,7 @@ from viewer.records.audit import Audited, opens
 from viewer.validation import one_line
 from viewer.web.api.examples import COMMANDS
 from viewer.web.api.examples import STARTED as STARTED_JOB
-from viewer.web.api.interface import addresses, replied, route
-from viewer.web.api.options import Options, given_in, options_of, parsed
+from viewer.web.api.interface import Options, addresses, given_in, options_of, parsed, replied, route
 from viewer.web.api.starting import ENTRY_POINT, IdempotencyHeader, refuse_old, stored_key
 
 # Characters of an answer, which takes ten times as many bytes of memory while it is made. With three bytes

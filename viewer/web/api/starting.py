@@ -12,13 +12,12 @@ from ninja.errors import HttpError
 from pydantic import ConfigDict, Field
 
 from viewer.cli import SUBCOMMANDS
-from viewer.cli.commands.jobs import cancelled, given
+from viewer.cli.commands.launches import cancelled, given
 from viewer.cli.output import Output
 from viewer.models import Checkpoint, IdempotencyKey, Job, Question, Right, Sweep
 from viewer.validation import MAX_CHARACTERS
 from viewer.web.api.examples import ANSWERED, CANCELLED, JOB, NOTED, SWEEP
-from viewer.web.api.interface import answer, route
-from viewer.web.api.options import Options, given_in, options_of, parsed
+from viewer.web.api.interface import Options, answer, given_in, options_of, parsed, route
 from viewer.web.api.reading import Key, answer_job, listed_job
 
 # What a program does not choose: a person has chosen it on the page of the location's project.

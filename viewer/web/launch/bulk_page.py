@@ -33,7 +33,7 @@ from viewer.launching.bulk import (
 from viewer.launching.options import ALL_AGENTS, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
-from viewer.launching.variations import dimension_values
+from viewer.launching.sweep import dimension_values
 from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
 from viewer.models.roles import present_access
 from viewer.presentation.jobs.status import usage_label

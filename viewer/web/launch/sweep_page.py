@@ -20,15 +20,17 @@ from viewer.launching.edits import ValueKind, output_text
 from viewer.launching.preview import unrestored
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import Dimension, SweepRequest, sweep_prefix
-from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.variations import (
+from viewer.launching.sweep import (
     MAX_VARIATIONS,
+    SweepPreview,
     answer_dimension,
     dimension_values,
     model_dimension,
     output_dimension,
     output_label,
+    preview_sweep,
     setting_dimension,
+    sweep,
     value_dimension,
 )
 from viewer.models import Checkpoint, Job, Sweep

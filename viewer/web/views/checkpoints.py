@@ -21,7 +21,7 @@ from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.reproduction import NotReproducible
 from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.launching.preflight import code_graph_of
-from viewer.launching.publish import published_as
+from viewer.launching.start import published_as
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Right, Run
 from viewer.presentation.comparison import history_of

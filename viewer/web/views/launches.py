@@ -33,8 +33,7 @@ from viewer.models import (
 )
 from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
-from viewer.presentation.listing import headings, known_sort
-from viewer.presentation.locations import offered
+from viewer.presentation.listing import headings, known_sort, offered
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.sweeps import (
     COLUMNS,
@@ -54,9 +53,8 @@ from viewer.records.limits import limits_in
 from viewer.records.permissions import person_of, requires
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
-from viewer.web.launch.page import ForkPage, LaunchPage, Preview, Started, fork_page
+from viewer.web.launch.page import ForkPage, LaunchPage, Preview, Started, fork_page, publish_page
 from viewer.web.launch.prefilled import Submission, editable_parts_of
-from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.sweep_page import SweepPage, sweep_page
 
 # The origin of a request, on which depends what a page starts without a click.

@@ -34,7 +34,7 @@ from viewer.models import (
     access_of,
     uuid_of,
 )
-from viewer.presentation.locations import MAX_OFFERED, by_newest_run, offered
+from viewer.presentation.listing import MAX_OFFERED, by_newest_run, offered
 from viewer.presentation.run.branches import trigger_label
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import may, may_everywhere, requires

@@ -35,7 +35,7 @@ from viewer.messages.translation import translate
 from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
-from viewer.presentation.locations import locations_at_home
+from viewer.presentation.listing import locations_at_home
 from viewer.presentation.run_list import attention, run_list
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
