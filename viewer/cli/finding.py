@@ -15,19 +15,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
+from viewer import host_requests
 from viewer.cli.output import CHECKPOINT, warn
 from viewer.cli.projects import project_for
 from viewer.formats import count_text
-from viewer.host_requests import (
-    ImportCounts,
-    ImportLocation,
-    ImportResult,
-    ImportRun,
-    OpenLocation,
-    StoredKey,
-    UnknownLocation,
-    ask,
-)
+from viewer.host_requests import ask
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, Host, Location, Run
 from viewer.records.audit import Audited, is_at_terminal, opens_row
@@ -53,7 +45,7 @@ def imported_location(path: str | Path) -> Location:
         read_error = summary.read_error
         if is_indexed(location) and not read_error:
             # The first import lists only the newest runs.
-            read_error = ask(ImportLocation(location.pk)).read_error
+            read_error = ask(host_requests.ImportLocation(location.pk)).read_error
         location.refresh_from_db()
     else:
         location = known_location(str(path))
@@ -78,7 +70,7 @@ def known_location(text: str) -> Location:
     return found
 
 
-def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location, ImportResult]:
+def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location, host_requests.ImportResult]:
     """The location at a path, and the result of its import. Reports on stderr what takes long.
 
     Raises CommandError if it cannot be opened, or if nothing of it was ever read. A new location is then not
@@ -89,12 +81,12 @@ def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location,
         with ended_by_sigterm(), reported(path) as report, newly_opened(path) as location:
             if permits_code and location.store_kind == Location.StoreKind.SAVER:
                 project_for(location)
-            summary = ask(ImportLocation(location.pk), report)
+            summary = ask(host_requests.ImportLocation(location.pk), report)
             location.refresh_from_db()
             if summary.read_error and not location.checkpoints.exists():
                 raise CommandError(f"{location.path}: {translate(summary.read_error)}")
             return location, summary
-    except UnknownLocation as error:
+    except host_requests.UnknownLocation as error:
         raise CommandError(f"{shown_path(path)}: {error}") from None
 
 
@@ -126,7 +118,7 @@ def newly_opened(path: str | Path) -> Iterator[Location]:
         yield other
         return
     known = set(Location.objects.values_list("pk", flat=True))
-    location = Location.objects.get(pk=ask(OpenLocation(str(path), anywhere=True)))
+    location = Location.objects.get(pk=ask(host_requests.OpenLocation(str(path), anywhere=True)))
     try:
         yield location
     except BaseException:
@@ -153,11 +145,11 @@ def location_elsewhere(text: str) -> Location | None:
 
 
 @contextmanager
-def reported(path: str | Path) -> Iterator[Callable[[ImportCounts], None]]:
+def reported(path: str | Path) -> Iterator[Callable[[host_requests.ImportCounts], None]]:
     """Yield a function that receives how far an import is. If it takes longer, print that on stderr."""
-    has_ended, newest = Event(), [ImportCounts()]
+    has_ended, newest = Event(), [host_requests.ImportCounts()]
 
-    def receive(counts: ImportCounts) -> None:
+    def receive(counts: host_requests.ImportCounts) -> None:
         newest[0] = counts
 
     def report() -> None:
@@ -252,7 +244,7 @@ def opened_run(location: Location, key: str) -> Run:
     run = runs.filter(key=unquote(key)).first() or runs.filter(key=key).first()
     if run is None:
         raise CommandError(_("%(location)s has no run %(id)s.") % {"location": location.path, "id": key})
-    summary = ask(ImportRun(run.pk))
+    summary = ask(host_requests.ImportRun(run.pk))
     if summary.read_error:
         warn(translate(summary.read_error))
     run.refresh_from_db()
@@ -310,7 +302,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
-    key = ask(StoredKey(location.pk, file.relative_to(location.path).as_posix()))
+    key = ask(host_requests.StoredKey(location.pk, file.relative_to(location.path).as_posix()))
     row = (
         location.checkpoints.select_related("location__project", "run", "stored_copy")
         .filter(source_key=key)

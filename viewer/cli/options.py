@@ -12,12 +12,14 @@ from uuid import uuid4
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from viewer import validation
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
+from viewer.launching import sweep
 from viewer.launching.edits import (
     INVALID,
     InvalidValue,
@@ -47,29 +49,10 @@ from viewer.launching.options import (
     stored_models,
 )
 from viewer.launching.requests import ACCEPT_ALL, Accepted, Dimension, LaunchOptions
-from viewer.launching.sweep import (
-    answer_dimension,
-    dimension_values,
-    model_dimension,
-    output_dimension,
-    output_label,
-    setting_dimension,
-    value_dimension,
-)
 from viewer.messages.translation import translate
 from viewer.models.jobs import MEASURES
 from viewer.records.audit import is_at_terminal, present_actor
 from viewer.redaction import MARKER
-from viewer.validation import (
-    MAX_CHARACTERS,
-    MAX_DIGITS,
-    InvalidInput,
-    OptionType,
-    content_of,
-    quoted,
-    shortened,
-    text_value,
-)
 
 # Values of options: texts, files and JSON.
 
@@ -84,12 +67,13 @@ def read_text(text: str) -> str:
     if not text.startswith("@") or not is_at_terminal():
         return text
     try:
-        return content_of(text[1:], MAX_FILE_BYTES).decode()
-    except InvalidInput as error:
+        return validation.content_of(text[1:], MAX_FILE_BYTES).decode()
+    except validation.InvalidInput as error:
         raise CommandError(str(error.of("@FILE"))) from None
     except UnicodeDecodeError as error:
         raise CommandError(
-            _("%(file)s cannot be read: %(error)s") % {"file": quoted(text[1:]), "error": error.reason}
+            _("%(file)s cannot be read: %(error)s")
+            % {"file": validation.quoted(text[1:]), "error": error.reason}
         ) from None
 
 
@@ -98,8 +82,8 @@ def typed_text(text: str) -> str:
     if text != "-" or not is_at_terminal():
         return text
     try:
-        return text_value(sys.stdin.read(MAX_CHARACTERS + 1), MAX_CHARACTERS)
-    except InvalidInput as error:
+        return validation.text_value(sys.stdin.read(validation.MAX_CHARACTERS + 1), validation.MAX_CHARACTERS)
+    except validation.InvalidInput as error:
         raise CommandError(str(error.of(_("The standard input")))) from None
     except UnicodeDecodeError as error:
         raise CommandError(_("The standard input cannot be read: %s") % error.reason) from None
@@ -110,7 +94,8 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not name:
         raise CommandError(
-            _("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": quoted(text)}
+            _("%(option)s needs NAME=VALUE, not %(text)s.")
+            % {"option": option, "text": validation.quoted(text)}
         )
     return name, value
 
@@ -129,7 +114,9 @@ def _hint(text: Any, parse: Callable[[Any], Any]) -> str:
     is_like_json = parse is parse_untyped or (is_answer and text.lstrip()[:1] in ("{", "[", '"'))
     if not is_like_json or MARKER in text:
         return ""
-    return " " + _("A text is written in quotes: %s") % json.dumps(shortened(text), ensure_ascii=False)
+    return " " + _("A text is written in quotes: %s") % json.dumps(
+        validation.shortened(text), ensure_ascii=False
+    )
 
 
 # Edits of messages, from ``--message``.
@@ -295,7 +282,7 @@ def unit_named(contents: Contents, name: str) -> str:
         return name
     engine = engine_of(contents)
     units = engine.units_of(contents)
-    if len(name) > MAX_DIGITS or not 1 <= int(name) <= len(units):
+    if len(name) > validation.MAX_DIGITS or not 1 <= int(name) <= len(units):
         unit = _(kind_of(engine, contents.kind).unit_label)
         raise CommandError(
             _("There is no %(unit)s %(name)s: this checkpoint has %(count)d.")
@@ -332,14 +319,14 @@ def add_options(parser: CommandParser, *options: Option[Any]) -> None:
         parser.add_argument(f"--{one.name}", help=str(one.help), **derived)
 
 
-def _type_of(option: Option[Any]) -> OptionType:
+def _type_of(option: Option[Any]) -> validation.OptionType:
     def parse(text: str) -> Any:
         try:
             return option.parse(text)
         except INVALID as invalid:
             raise ArgumentTypeError(translate(invalid)) from None
 
-    return option.notation or OptionType(option.kind, parse)
+    return option.notation or validation.OptionType(option.kind, parse)
 
 
 # The values of a run's options, from the arguments of a command.
@@ -505,7 +492,7 @@ def _answers(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimensi
             raise _nothing_named(identifier or values)
         if not values.strip().startswith("["):
             raise CommandError(_("--vary-answer needs a JSON list, such as [1, 2]."))
-        yield answer_dimension(questions[identifier], values)
+        yield sweep.answer_dimension(questions[identifier], values)
 
 
 def _settings(options: Mapping[str, Any]) -> Iterator[Dimension]:
@@ -515,17 +502,17 @@ def _settings(options: Mapping[str, Any]) -> Iterator[Dimension]:
             if not text.strip().startswith("["):
                 message = _("%(option)s %(name)s needs a JSON list, such as [1, 2].")
                 raise CommandError(message % {"option": option, "name": name})
-            yield setting_dimension(group, name, ValueKind.JSON, text)
+            yield sweep.setting_dimension(group, name, ValueKind.JSON, text)
 
 
 def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
-    group, known = dimension_values(contents)
+    group, known = sweep.dimension_values(contents)
     for name, text in _pairs(options["vary"], "--vary"):
         if not text.strip().startswith("["):
             raise CommandError(_("--vary %s needs a JSON list, such as [1, 2].") % name)
         if name not in known:
             raise _nothing_named(name)
-        yield value_dimension(group, name, known[name], text)
+        yield sweep.value_dimension(group, name, known[name], text)
 
 
 def _varied_outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
@@ -540,8 +527,8 @@ def _varied_outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[
         if unit not in outputs:
             raise _nothing_named(unit)
     for unit, values in texts.items():
-        label = output_label(unit_label, outputs[unit])
-        yield output_dimension(label, outputs[unit], values, unit in stored)
+        label = sweep.output_label(unit_label, outputs[unit])
+        yield sweep.output_dimension(label, outputs[unit], values, unit in stored)
 
 
 def _varied_models(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
@@ -551,7 +538,7 @@ def _varied_models(options: Mapping[str, Any], contents: Contents) -> Iterator[D
         name = named_role(role, stored)
         if name not in stored:
             raise _nothing_named(name)
-        yield model_dimension(name, models.split(","))
+        yield sweep.model_dimension(name, models.split(","))
 
 
 def _nothing_named(name: str) -> CommandError:

@@ -15,27 +15,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
-from viewer.validation import (
-    MAX_NAME,
-    MAX_PATH,
-    TEXT,
-    UNSAFE,
-    OptionType,
-    brief,
-    day,
-    existing_file,
-    existing_folder,
-    named_path,
-    number_option,
-    one_line,
-    one_line_text,
-    program,
-)
+from viewer import validation
 
 
 def plain(text: str) -> str:
     """A text of several lines, such as a model's, with each line made safe to print."""
-    return "\n".join(map(one_line, lines_of(text)))
+    return "\n".join(map(validation.one_line, lines_of(text)))
 
 
 def lines_of(text: str) -> list[str]:
@@ -64,7 +49,7 @@ def json_parts(value: Any) -> Iterator[str]:
         yield "}"
     else:
         text = json.dumps(value, ensure_ascii=False)
-        yield UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        yield validation.UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write_new_file(name: str, text: str) -> Path:
@@ -87,9 +72,9 @@ _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 def warn(text: str) -> None:
     """Print a warning on stderr, or add it to what ``collected_warnings`` yields."""
     if (found := _collected.get()) is None:
-        sys.stderr.write(one_line(text) + "\n")
+        sys.stderr.write(validation.one_line(text) + "\n")
     else:
-        found.append(one_line(text))
+        found.append(validation.one_line(text))
 
 
 @contextmanager
@@ -153,21 +138,28 @@ class Subcommand:
 
 # The types of arguments that name something. ``quality.fuzz.terminal_calls`` tests them by kind.
 # A location to write to, which need not exist.
-TARGET = OptionType("target", lambda text: named_path(text, MAX_PATH))
-LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_NAME))
-CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
-JOB = OptionType("job", one_line_text)
+TARGET = validation.OptionType("target", lambda text: validation.named_path(text, validation.MAX_PATH))
+LOCATION = validation.OptionType(
+    "location", lambda text: validation.named_path(text, validation.MAX_PATH + validation.MAX_NAME)
+)
+CHECKPOINT = validation.OptionType(
+    "checkpoint", lambda text: validation.named_path(text, validation.MAX_PATH + validation.MAX_NAME)
+)
+JOB = validation.OptionType("job", validation.one_line_text)
 # The text of a day, as an address has it.
-DAY = OptionType("day", lambda text: day(text).isoformat())
-FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
-FILE = OptionType("file", lambda text: str(existing_file(text)))
-PROGRAM = OptionType("program", lambda text: str(program(text)))
+DAY = validation.OptionType("day", lambda text: validation.day(text).isoformat())
+FOLDER = validation.OptionType("folder", lambda text: str(validation.existing_folder(text)))
+FILE = validation.OptionType("file", lambda text: str(validation.existing_file(text)))
+PROGRAM = validation.OptionType("program", lambda text: str(validation.program(text)))
 # The commands say themselves what is wrong with the file that they read or write.
-ADDRESS = OptionType("database", lambda text: one_line_text(text, 10_000))
-READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
-NUMBER_FROM_ONE = number_option(1, 10**9)
+ADDRESS = validation.OptionType("database", lambda text: validation.one_line_text(text, 10_000))
+READ_FILE, NEW_FILE = (
+    validation.OptionType("file", validation.named_path),
+    validation.OptionType("new file", validation.named_path),
+)
+NUMBER_FROM_ONE = validation.number_option(1, 10**9)
 # A text, or - for that of standard input.
-TYPED_TEXT = OptionType("text", TEXT.parse)
+TYPED_TEXT = validation.OptionType("text", validation.TEXT.parse)
 # How argparse begins a message about an invalid value.
 ARGUMENT = re.compile("^argument (.*): must")
 # The exit status of an invalid command line, as of argparse.
@@ -184,4 +176,6 @@ class LineParser(CommandParser):
 
 def usage_error(message: str) -> str:
     """A message of argparse as a sentence."""
-    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")).removeprefix("argument "))
+    return validation.brief(
+        ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")).removeprefix("argument ")
+    )

@@ -12,19 +12,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli import running
 from viewer.cli.finding import add_checkpoint_argument
 from viewer.cli.options import add_options, answers_in, choices_of, edits_of, request_values, tools_of
 from viewer.cli.output import Outcome, Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.rows import checkpoint_document
-from viewer.cli.running import (
-    is_over,
-    pending_document,
-    questions_asked,
-    run_here,
-    waiting_lines,
-    waiting_questions,
-)
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps, steps_in
 from viewer.engines.protocol import Contents, kind_of
@@ -237,7 +230,7 @@ def outcome_of(job: Job, steps: Sequence[Step], waits: bool | str) -> Output:
     """The job now, or if ``waits`` once it has ended, or asks what nobody can answer at this terminal."""
     if waits:
         _wait(job, prints_events=waits == FOLLOWS)
-    return _answer(job, steps, waiting_questions(job) if waits else [])
+    return _answer(job, steps, running.waiting_questions(job) if waits else [])
 
 
 def job_outcome(
@@ -248,15 +241,15 @@ def job_outcome(
     job = rows.filter(Q(idempotency_key=key) | Q(pk=key)).first()
     if job is None:
         return None
-    output = _answer(job, steps_in(job.plan), waiting_questions(job) if waits else [])
-    return Outcome(more(job, output), [] if is_over(job) else [job.pk])
+    output = _answer(job, steps_in(job.plan), running.waiting_questions(job) if waits else [])
+    return Outcome(more(job, output), [] if running.is_over(job) else [job.pk])
 
 
 def _wait(job: Job, *, prints_events: bool) -> None:
     """Wait until it has ended or asks. Ctrl-C cancels it, and its status says so."""
     try:
-        with questions_asked(job, prints_events=prints_events) as nobody_answers:
-            run_here(job, nobody_answers)
+        with running.questions_asked(job, prints_events=prints_events) as nobody_answers:
+            running.run_here(job, nobody_answers)
     except KeyboardInterrupt:
         pass
     finally:
@@ -359,7 +352,7 @@ def job_document(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> 
         "limits": job.limits,
         "limit_hit": limit_label(job),
         "isolation": job.isolation,
-        "questions": list(map(pending_document, asked)),
+        "questions": list(map(running.pending_document, asked)),
     }
 
 
@@ -378,7 +371,7 @@ def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Outpu
     ]
     for ending in (translate(job.error), job.result):
         lines += lines_of(ending.rstrip()) if ending.strip() else []
-    lines += waiting_lines(asked)
+    lines += running.waiting_lines(asked)
     return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_well(job) else 1)
 
 

@@ -12,6 +12,7 @@ from viewer.engines.plan import Edits, plain_steps
 from viewer.engines.protocol import Contents
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, each_asked_once
+from viewer.launching import requests, sweep
 from viewer.launching.edits import INVALID, InvalidValue, parse_value
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
@@ -26,26 +27,7 @@ from viewer.launching.refusals import (
     messages_of,
     quota_refusals,
 )
-from viewer.launching.requests import (
-    Dimension,
-    ForkRequest,
-    LaunchRequest,
-    branch_beside,
-    kept_edits,
-    redacted,
-)
 from viewer.launching.start import check_effects, new_effects
-from viewer.launching.sweep import (
-    Planned,
-    dimension_values,
-    editing_kind,
-    edits_of_values,
-    function_refusals,
-    redacted_value,
-    short_value,
-    start_group,
-    started_group,
-)
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Project, Sweep
 from viewer.records.collections import checkpoints_of
@@ -71,23 +53,23 @@ class CommonEdit:
         if not self.part:
             return ""
         name = self.name if self.part == VALUE else self.name or _("model")
-        dimension = Dimension("input" if self.part == VALUE else MODEL, self.name, name, [self.text])
-        shown = redacted_value(dimension, self.text)
+        dimension = requests.Dimension("input" if self.part == VALUE else MODEL, self.name, name, [self.text])
+        shown = sweep.redacted_value(dimension, self.text)
         for project in dict.fromkeys(projects):
-            shown = redacted(shown, project)
-        return f"{name}: {short_value(shown)}" if isinstance(shown, str) else name
+            shown = requests.redacted(shown, project)
+        return f"{name}: {sweep.short_value(shown)}" if isinstance(shown, str) else name
 
 
 def edited(contents: Contents, edit: CommonEdit) -> tuple[Edits, dict[str, str]]:
     """The edits and the models of a fork of this checkpoint. Raises LaunchRefused."""
     try:
         if edit.part == VALUE:
-            group, stored = dimension_values(contents)
+            group, stored = sweep.dimension_values(contents)
             if edit.name not in stored:
                 raise InvalidValue(_("It has no input or state entry %(name)s.") % {"name": edit.name})
-            value = parse_value(edit.text, editing_kind(stored[edit.name]))
-            dimension = Dimension(group, edit.name, edit.name, [value])
-            return edits_of_values([(dimension, value)], contents)
+            value = parse_value(edit.text, sweep.editing_kind(stored[edit.name]))
+            dimension = requests.Dimension(group, edit.name, edit.name, [value])
+            return sweep.edits_of_values([(dimension, value)], contents)
         if edit.part == MODEL:
             models = stored_models(contents)
             role = named_role(edit.name, models)
@@ -117,7 +99,7 @@ class Chosen:
 
     title: str
     checkpoint: Checkpoint | None = None
-    request: ForkRequest | None = None
+    request: requests.ForkRequest | None = None
     refusals: Sequence[Refusal] = ()
 
 
@@ -150,7 +132,7 @@ def size_error(checkpoints: Iterable[Checkpoint | None]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkRequest(LaunchRequest):
+class BulkRequest(requests.LaunchRequest):
     """Forks or resumes of the ``chosen`` checkpoints, each in the project of its location.
 
     ``count`` is the number of runs that were selected; if there are too many, none is among the ``chosen``.
@@ -286,7 +268,7 @@ def _refusals(request: BulkRequest, starting: int) -> list[Refusal]:
         return [Refusal(Code.START, message % {"count": request.count, "most": MAX_RUNS})]
     if error := size_error(one.checkpoint for one in request.chosen):
         return [Refusal(Code.START, error)]
-    if request.score and (refusals := function_refusals(request.score)):
+    if request.score and (refusals := sweep.function_refusals(request.score)):
         return refusals
     if not starting:
         return [Refusal(Code.START, _("None of the selected runs can start."))]
@@ -320,10 +302,10 @@ def _members(request: BulkRequest) -> list[Member]:
     return members
 
 
-def _previewed(one: Chosen, request: ForkRequest, taken: set[str]) -> Member:
+def _previewed(one: Chosen, request: requests.ForkRequest, taken: set[str]) -> Member:
     try:
         if request.kind == Job.Kind.FORK and not request.branch:
-            request = replace(request, branch=branch_beside(request, taken))
+            request = replace(request, branch=requests.branch_beside(request, taken))
         preview = preview_launch(request, taken)
         preview = replace(preview, checks=[*preview.checks, *_other_refusals(preview, taken)])
         if preview.needs_preflight:
@@ -368,7 +350,7 @@ def _add_consent(preview: LaunchPreview) -> None:
 def start_bulk(preview: BulkPreview) -> Sweep:
     """Queue all jobs in one transaction, once per request key. Raises LaunchRefused."""
     request = preview.request
-    if earlier := started_group(request.key):
+    if earlier := sweep.started_group(request.key):
         return earlier
     if request.seen_plan not in (None, preview.digest):
         message = _("The plan has changed since it was shown. Check it, and press the button again.")
@@ -380,7 +362,7 @@ def start_bulk(preview: BulkPreview) -> Sweep:
         if not one.findings and not one.away:
             check_effects(one.request)
         planned.append(_planned(one, label))
-    return start_group(
+    return sweep.start_group(
         label,
         planned,
         request.key,
@@ -391,7 +373,7 @@ def start_bulk(preview: BulkPreview) -> Sweep:
     )
 
 
-def _planned(preview: LaunchPreview, label: str) -> Planned:
+def _planned(preview: LaunchPreview, label: str) -> sweep.Planned:
     request, steps = preview.request, preview.plan.steps
     job_request = request_for(
         request.checkpoint,
@@ -404,8 +386,8 @@ def _planned(preview: LaunchPreview, label: str) -> Planned:
         request.settings,
     )
     # For the form that retries the job.
-    kept = {REPEATABLE_EDITS: kept_edits(job_request, request.project)}
-    return Planned(
+    kept = {REPEATABLE_EDITS: requests.kept_edits(job_request, request.project)}
+    return sweep.Planned(
         label,
         request.branch,
         {**job_request, **kept},

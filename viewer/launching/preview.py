@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
 
+from viewer import host_requests
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, Edits, Reason, Step
@@ -16,14 +17,7 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
 from viewer.engines.runner_request import Options
 from viewer.formats import count_text
-from viewer.host_requests import (
-    ChangedFile,
-    HostAway,
-    JobRefused,
-    ListCodeChanges,
-    ListNextUnits,
-    ask,
-)
+from viewer.host_requests import HostAway, ask
 from viewer.launching import labels
 from viewer.launching.calls import ToolView, answer_refusals, model_note, tool_views, with_calls
 from viewer.launching.other_host import OtherHostCheck, check_other_host
@@ -392,7 +386,7 @@ def ask_next(request: ForkRequest) -> Asked:
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
     try:
-        asked = ListNextUnits(
+        asked = host_requests.ListNextUnits(
             request.checkpoint.pk,
             request.project.pk,
             request.entry_point,
@@ -400,7 +394,7 @@ def ask_next(request: ForkRequest) -> Asked:
             request.commit,
         )
         found = ask(asked)
-    except JobRefused as refused:
+    except host_requests.JobRefused as refused:
         return Asked(refused=translate(refused))
     return Asked(tuple(_read(one) for one in found))
 
@@ -428,7 +422,7 @@ class CodeChanges:
     """
 
     code: RecordedCode
-    files: list[ChangedFile]
+    files: list[host_requests.ChangedFile]
     has_commit: bool = False
 
     @property
@@ -458,7 +452,7 @@ class CodeChanges:
         return ""
 
     @property
-    def shown(self) -> list[ChangedFile]:
+    def shown(self) -> list[host_requests.ChangedFile]:
         return self.files[:MAX_SHOWN]
 
     @property
@@ -476,7 +470,7 @@ def code_changes(checkpoint: Checkpoint, project: Project | None) -> CodeChanges
     if code is None or project is None:
         return None
     try:
-        found = ask(ListCodeChanges(project.pk, code.pk))
+        found = ask(host_requests.ListCodeChanges(project.pk, code.pk))
     except HostAway:
         return None
     return CodeChanges(code, found.files, found.has_commit)

@@ -16,6 +16,7 @@ from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import ReplayedCall, ReplayModels, Request
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, each_asked_once
+from viewer.launching import requests
 from viewer.launching.bulk import size_error
 from viewer.launching.edits import has_redacted_part
 from viewer.launching.options import (
@@ -37,13 +38,6 @@ from viewer.launching.refusals import (
     project_refusals,
     quota_refusals,
     text_refusals,
-)
-from viewer.launching.requests import (
-    LaunchOptions,
-    LaunchRequest,
-    ReplayRequest,
-    matching_entry_point,
-    redacted,
 )
 from viewer.launching.start import earlier_job, queued
 from viewer.launching.sweep import Planned, function_refusals, start_group, started_group
@@ -113,7 +107,7 @@ def call_parameters(call: RecordedCall) -> dict[str, Any]:
 class ReplayPreview(CheckedLaunch):
     """Why a replay cannot start."""
 
-    request: ReplayRequest
+    request: requests.ReplayRequest
 
     @property
     def calls(self) -> int:
@@ -136,7 +130,7 @@ def calls_sentence(count: int) -> str:
     return text % {"count": count}
 
 
-def preview_replay(request: ReplayRequest) -> ReplayPreview:
+def preview_replay(request: requests.ReplayRequest) -> ReplayPreview:
     """How many calls the replay makes, and why it cannot start."""
     preview = ReplayPreview(request=request)
     preview.checks = [
@@ -150,7 +144,7 @@ def preview_replay(request: ReplayRequest) -> ReplayPreview:
     return preview
 
 
-def _model_refusals(request: ReplayRequest, calls: int) -> Iterator[Refusal]:
+def _model_refusals(request: requests.ReplayRequest, calls: int) -> Iterator[Refusal]:
     if not request.replay_models:
         message = _("The call does not record its model: name one.")
         yield Refusal(Code.REPLAY, message, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
@@ -165,13 +159,13 @@ def count_refusals(calls: int) -> Iterator[Refusal]:
         yield Refusal(Code.REPLAY, message % values, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
 
 
-def step_refusals(options: LaunchOptions) -> Iterator[Refusal]:
+def step_refusals(options: requests.LaunchOptions) -> Iterator[Refusal]:
     """The refusal of a limit of steps, which a replay would never reach."""
     if "steps" in options.limits:
         yield Refusal(Code.REPLAY, _("A replay has no steps. Limit its tokens or seconds instead."))
 
 
-def content_refusals(request: ReplayRequest) -> Iterator[Refusal]:
+def content_refusals(request: requests.ReplayRequest) -> Iterator[Refusal]:
     """Refusals of what must not be sent: nothing, a redacted secret, and what is not UTF-8."""
     if not request.messages:
         yield Refusal(Code.REPLAY, _("A model call needs a message. Add one."))
@@ -207,11 +201,11 @@ def replay(preview: ReplayPreview) -> Job:
 
 def shown_models(models: Sequence[str], project: Project | None) -> list[str]:
     """The names of models without secrets. None is shown while the project's host does not answer."""
-    shown: list[str] | None = redacted(list(models), project)
+    shown: list[str] | None = requests.redacted(list(models), project)
     return shown or [MARKER for _model in models]
 
 
-def request_of(request: ReplayRequest, shown: Sequence[str]) -> Request:
+def request_of(request: requests.ReplayRequest, shown: Sequence[str]) -> Request:
     """The request of the job. ``shown`` are the names of its models without secrets."""
     call = request.call
     models = ReplayModels(
@@ -220,7 +214,7 @@ def request_of(request: ReplayRequest, shown: Sequence[str]) -> Request:
     return request_for_replay(request.checkpoint, _sent(request), models, request.entry_point)
 
 
-def _sent(request: ReplayRequest) -> ReplayedCall:
+def _sent(request: requests.ReplayRequest) -> ReplayedCall:
     messages = [
         {
             "role": one.role,
@@ -267,7 +261,7 @@ class ChosenCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallsReplayRequest(LaunchRequest):
+class CallsReplayRequest(requests.LaunchRequest):
     """The replay of these ``calls``, each as in ReplayRequest.
 
     ``project`` is that of all calls; None if they have several. ``checkpoint`` records all of them, or they
@@ -329,7 +323,7 @@ def _read(items: Sequence[CollectionItem], checkpoint: Checkpoint) -> dict[int, 
     project = checkpoint.location.project
     try:
         contents = readable_contents(checkpoint)
-        entry_point = matching_entry_point(contents, project)
+        entry_point = requests.matching_entry_point(contents, project)
     except HostRefusal as error:
         return _refused(items, translate(error), checkpoint)
     calls = {call.name: call for call in calls_in(contents)}
@@ -361,7 +355,7 @@ class CallMember:
     """One of the calls with the request for its replay, and why it is not replayed."""
 
     chosen: ChosenCall
-    request: ReplayRequest | None
+    request: requests.ReplayRequest | None
     refusals: Sequence[Refusal]
 
     @property
@@ -377,7 +371,7 @@ class CallsReplayPreview(CheckedLaunch):
     members: list[CallMember] = field(default_factory=list)
 
     @cached_property
-    def starting(self) -> list[ReplayRequest]:
+    def starting(self) -> list[requests.ReplayRequest]:
         """The requests of the calls that are replayed."""
         return [one.request for one in self.members if one.request and not one.refusals]
 
@@ -453,7 +447,7 @@ def _member(request: CallsReplayRequest, chosen: ChosenCall, refusals: Sequence[
     call, checkpoint = chosen.call, chosen.checkpoint
     if call is None or checkpoint is None:
         return CallMember(chosen, None, chosen.refusals)
-    one = ReplayRequest(
+    one = requests.ReplayRequest(
         checkpoint=checkpoint,
         call=call,
         messages=call_messages(call),
@@ -517,7 +511,7 @@ def replay_calls(preview: CallsReplayPreview) -> Sweep:
     )
 
 
-def _planned(label: str, request: ReplayRequest, shown: Sequence[str]) -> Planned:
+def _planned(label: str, request: requests.ReplayRequest, shown: Sequence[str]) -> Planned:
     job_request = request_of(request, shown)
     # For the form that replays one of them again. Only the models were typed.
     kept = {name: value for name, value in job_request["call"].items() if name != "models"}

@@ -19,30 +19,10 @@ from viewer.engines.plan import plain_steps
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
+from viewer.launching import refusals, requests
 from viewer.launching.calls import new_choices
 from viewer.launching.options import PUBLISH_INTO, SCRATCH
 from viewer.launching.preview import LaunchPreview, ask_next
-from viewer.launching.refusals import (
-    AlreadyStarted,
-    CheckedLaunch,
-    Code,
-    Effects,
-    LaunchRefused,
-    Refusal,
-    effects_refusal,
-    plan_changed,
-    project_refusals,
-)
-from viewer.launching.requests import (
-    CheckpointRequest,
-    ForkRequest,
-    LaunchOptions,
-    LaunchRequest,
-    PublishRequest,
-    ReplayRequest,
-    kept_edits,
-    request_digest,
-)
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, accept_effects
@@ -89,7 +69,7 @@ def refuse_over_quota(
         raise JobRefused(reason)
 
 
-def check_project(project: Project | None, options: LaunchOptions) -> None:
+def check_project(project: Project | None, options: requests.LaunchOptions) -> None:
     """Raise JobRefused if the project cannot run. A host that is away checks it when it is back."""
     if not (options.waits_for_host and project and project.away_host):
         ask(CheckProject(project.pk if project else None))
@@ -98,7 +78,7 @@ def check_project(project: Project | None, options: LaunchOptions) -> None:
 # Stores a job, once, and enqueues it.
 
 
-NO_OPTIONS = LaunchOptions()
+NO_OPTIONS = requests.LaunchOptions()
 
 
 def start_job(
@@ -110,7 +90,7 @@ def start_job(
     plan: Sequence[Mapping[str, Any]],
     requested_by: AbstractBaseUser | None = None,
     idempotency_key: UUID | None = None,
-    options: LaunchOptions = NO_OPTIONS,
+    options: requests.LaunchOptions = NO_OPTIONS,
 ) -> Job:
     """The queued job, enqueued once it is committed, or at its start time.
 
@@ -136,7 +116,7 @@ def start_run(
     request: Mapping[str, Any],
     requested_by: AbstractBaseUser | None = None,
     idempotency_key: UUID | None = None,
-    options: LaunchOptions = NO_OPTIONS,
+    options: requests.LaunchOptions = NO_OPTIONS,
 ) -> Job:
     """The queued job of a new run that writes to this location, as ``start_job`` returns it.
 
@@ -152,7 +132,9 @@ def start_run(
     return _queued(values, project, idempotency_key or uuid4(), options)
 
 
-def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, options: LaunchOptions) -> Job:
+def _queued(
+    values: Mapping[str, Any], project: Project | None, key: UUID, options: requests.LaunchOptions
+) -> Job:
     """The job with this key. It is stored and enqueued if it does not exist."""
     if existing := Job.objects.filter(idempotency_key=key).first():
         return existing
@@ -161,11 +143,11 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         "project": project,
         "start_at": options.start_at,
         "limits": dict(options.limits),
-        "request_digest": request_digest(values["request"], options),
+        "request_digest": requests.request_digest(values["request"], options),
         **claimants(values["location"], values.get("checkpoint")),
     }
     # Asks the project's host, so before others have to wait.
-    kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}
+    kept = {REPEATABLE_EDITS: requests.kept_edits(values["request"], project)}
     with exclusive_transaction(BRANCHES):
         if existing := Job.objects.filter(idempotency_key=key).first():
             return existing
@@ -220,12 +202,12 @@ def request_cancel(job: Job) -> bool:
 # Starts a previewed fork or resume, once.
 
 
-class EffectsRefused(LaunchRefused):
+class EffectsRefused(refusals.LaunchRefused):
     """The checkpoint has ``effects`` that nobody has accepted for the project."""
 
-    def __init__(self, effects: Effects) -> None:
+    def __init__(self, effects: refusals.Effects) -> None:
         self.effects = effects
-        super().__init__([effects_refusal()])
+        super().__init__([refusals.effects_refusal()])
 
 
 def start(preview: LaunchPreview) -> Job:
@@ -247,9 +229,9 @@ def start(preview: LaunchPreview) -> Job:
     if earlier := earlier_job(request, job_request):
         return earlier
     if request.seen_plan not in (None, preview.plan_digest):
-        raise plan_changed()
+        raise refusals.plan_changed()
     if preview.refusals:
-        raise LaunchRefused(preview.refusals)
+        raise refusals.LaunchRefused(preview.refusals)
     if not preview.findings and not preview.away:
         check_effects(request)
     if request.kind == Job.Kind.FORK:
@@ -260,22 +242,22 @@ def start(preview: LaunchPreview) -> Job:
     return job
 
 
-def earlier_job(request: LaunchRequest, job_request: Request) -> Job | None:
+def earlier_job(request: requests.LaunchRequest, job_request: Request) -> Job | None:
     """The job that this request has started before; None if it has not. Raises AlreadyStarted."""
     earlier = Job.objects.filter(idempotency_key=request.key).first()
-    if earlier and earlier.request_digest != request_digest(job_request, request.options):
-        raise AlreadyStarted
+    if earlier and earlier.request_digest != requests.request_digest(job_request, request.options):
+        raise refusals.AlreadyStarted
     return earlier
 
 
 def queued(
-    request: ForkRequest | PublishRequest | ReplayRequest,
+    request: requests.ForkRequest | requests.PublishRequest | requests.ReplayRequest,
     kind: Job.Kind,
     job_request: Request,
     plan: Sequence[Mapping[str, Any]],
 ) -> Job:
     """Store and return the job of a request from a checkpoint. Raises LaunchRefused."""
-    checkpoint, on = request.checkpoint, request.on if isinstance(request, ForkRequest) else None
+    checkpoint, on = request.checkpoint, request.on if isinstance(request, requests.ForkRequest) else None
     values = {
         "kind": kind,
         "location": on or checkpoint.location,
@@ -290,10 +272,10 @@ def queued(
     try:
         return _queued(values, request.project, request.key, request.options)
     except JobRefused as refused:
-        raise LaunchRefused([refusal_of(refused, kind)]) from refused
+        raise refusals.LaunchRefused([refusal_of(refused, kind)]) from refused
 
 
-def check_effects(request: CheckpointRequest) -> None:
+def check_effects(request: requests.CheckpointRequest) -> None:
     """Find the effects of an unchecked checkpoint. Raises LaunchRefused for unaccepted ones."""
     effects = new_effects(request)
     if effects and not request.accepted.effects:
@@ -302,7 +284,7 @@ def check_effects(request: CheckpointRequest) -> None:
         accept_effects(request.project, effects, request.requested_by)
 
 
-def new_effects(request: CheckpointRequest) -> Effects:
+def new_effects(request: requests.CheckpointRequest) -> refusals.Effects:
     """The effects of a checkpoint that nobody has accepted for the project. Raises LaunchRefused."""
     if request.project is None:
         return ()
@@ -310,14 +292,14 @@ def new_effects(request: CheckpointRequest) -> Effects:
     try:
         return ask(asked)
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, refused)]) from refused
+        raise refusals.LaunchRefused([refusals.Refusal(refusals.Code.START, refused)]) from refused
 
 
-def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:
+def refusal_of(refused: JobRefused, kind: Job.Kind) -> refusals.Refusal:
     """The refusal of a job that could not be stored."""
     if isinstance(refused, BranchTaken) and kind == Job.Kind.FORK:
-        return Refusal(Code.BRANCH, refused, "branch")
-    return Refusal(Code.START, refused)
+        return refusals.Refusal(refusals.Code.BRANCH, refused, "branch")
+    return refusals.Refusal(refusals.Code.START, refused)
 
 
 def _refuse_without_next(preview: LaunchPreview) -> None:
@@ -334,9 +316,11 @@ def _refuse_without_next(preview: LaunchPreview) -> None:
     asked = [one for one in units if one.unit == edits.as_node]
     if edits.as_node and units and not asked:
         message = UserMessage("langgraph.no_such_node", {"node": edits.as_node})
-        raise LaunchRefused([Refusal(Code.PLAN, message)])
+        raise refusals.LaunchRefused([refusals.Refusal(refusals.Code.PLAN, message)])
     if asked and not asked[0].error and not asked[0].following:
-        raise LaunchRefused([Refusal(Code.PLAN, UserMessage("langgraph.nothing_follows"))])
+        raise refusals.LaunchRefused(
+            [refusals.Refusal(refusals.Code.PLAN, UserMessage("langgraph.nothing_follows"))]
+        )
 
 
 NEW_THREAD, THREAD = PUBLISH_INTO.choices
@@ -344,10 +328,10 @@ MAX_THREAD_NAME = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class PublishPreview(CheckedLaunch):
+class PublishPreview(refusals.CheckedLaunch):
     """``count`` is the number of checkpoints, ``published`` the runs that already have them."""
 
-    request: PublishRequest
+    request: requests.PublishRequest
     kind: RootKind
     count: int
     published: list[str]
@@ -359,7 +343,7 @@ class PublishPreview(CheckedLaunch):
         return checkpoint.run.key if self.request.into == THREAD else new_thread_of(self.request)
 
 
-def new_thread_of(request: PublishRequest) -> str:
+def new_thread_of(request: requests.PublishRequest) -> str:
     """The name of the new thread: the typed one, else the id of the fork's job."""
     return request.thread.strip() or request.checkpoint.scratch_job
 
@@ -370,7 +354,7 @@ def proposed_thread(checkpoint: Checkpoint) -> str:
     return free_name(checkpoint.branch, set(keys))
 
 
-def preview_publish(request: PublishRequest) -> PublishPreview:
+def preview_publish(request: requests.PublishRequest) -> PublishPreview:
     """What the publication would write, and why it cannot start."""
     checkpoint = request.checkpoint
     contents = stored_contents(checkpoint)
@@ -379,9 +363,9 @@ def preview_publish(request: PublishRequest) -> PublishPreview:
     preview = PublishPreview(
         request=request, kind=kind, count=rows.count(), published=published_as(checkpoint)
     )
-    preview.checks = project_refusals(request.project, request.options)
+    preview.checks = refusals.project_refusals(request.project, request.options)
     if message := _refusal(checkpoint, kind, request.into) or _refused_name(request):
-        preview.checks.append(Refusal(Code.PUBLISH, message))
+        preview.checks.append(refusals.Refusal(refusals.Code.PUBLISH, message))
     return preview
 
 
@@ -407,7 +391,7 @@ def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
     return ""
 
 
-def _refused_name(request: PublishRequest) -> str:
+def _refused_name(request: requests.PublishRequest) -> str:
     """Why the new thread cannot have the typed name; empty if it can."""
     name = request.thread.strip()
     if request.into == THREAD or not name:
@@ -441,5 +425,5 @@ def publish(preview: PublishPreview) -> Job:
     if earlier := earlier_job(request, job_request):
         return earlier
     if preview.checks:
-        raise LaunchRefused(preview.checks)
+        raise refusals.LaunchRefused(preview.checks)
     return queued(request, Job.Kind.PUBLISH, job_request, [])

@@ -24,6 +24,7 @@ from viewer.engines.planning import plan_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused, ask
+from viewer.launching import start
 from viewer.launching.calls import answer_refusals, new_choices
 from viewer.launching.edits import (
     InvalidValue,
@@ -50,15 +51,6 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, Dimension, LaunchOptions, SweepRequest, redacted
-from viewer.launching.start import (
-    BRANCHES,
-    NO_OPTIONS,
-    check_effects,
-    check_project,
-    refuse_over_quota,
-    refuse_taken,
-    start_job,
-)
 from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.collections import SCORE_SECONDS, expected_answer, recorded_key
@@ -295,7 +287,7 @@ def score(
     if refusals := [*copy_refusals(checkpoint), *of_project, *function_refusals(function)]:
         raise LaunchRefused(refusals)
     try:
-        return start_job(
+        return start.start_job(
             checkpoint,
             project,
             Job.Kind.SCORE,
@@ -394,7 +386,7 @@ def sweep(preview: SweepPreview) -> Sweep:
             return earlier
         raise LaunchRefused(preview.refusals)
     if not preview.findings and not preview.away:
-        check_effects(request)
+        start.check_effects(request)
     options = preview.options
     planned = [_planned(request, options, variation) for variation in preview.variations]
     started = start_group(
@@ -467,7 +459,7 @@ def start_group(
     name: str,
     planned: Sequence[Planned],
     key: UUID,
-    options: LaunchOptions = NO_OPTIONS,
+    options: LaunchOptions = start.NO_OPTIONS,
     checkpoint: Checkpoint | None = None,
     cache_warmup: str = "",
     requested_by: AbstractBaseUser | None = None,
@@ -493,11 +485,11 @@ def start_group(
     }
     try:
         for project in dict.fromkeys(one.project for one in planned):
-            check_project(project, options)
-        with exclusive_transaction(BRANCHES):
+            start.check_project(project, options)
+        with exclusive_transaction(start.BRANCHES):
             swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
             if is_new:
-                refuse_over_quota(requested_by, [one.kind for one in planned], options.start_at)
+                start.refuse_over_quota(requested_by, [one.kind for one in planned], options.start_at)
                 record(Action.STARTED, Audited.SWEEP, swept.pk, f"{len(planned)} jobs")
                 jobs = [
                     _job(swept, number, one, options, cache_warmup if number == 1 else "")
@@ -552,7 +544,7 @@ def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:
 
 def _job(swept: Sweep, number: int, one: Planned, options: LaunchOptions, cache_warmup: str) -> Job:
     checkpoint = one.checkpoint
-    refuse_taken(one.kind, checkpoint.location, checkpoint.run, one.branch)
+    start.refuse_taken(one.kind, checkpoint.location, checkpoint.run, one.branch)
     run_options = {
         **one.request.get("options", {}),
         **({"cache_warmup": cache_warmup} if cache_warmup else {}),

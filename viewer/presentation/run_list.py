@@ -15,19 +15,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from viewer.models import Annotation, Checkpoint, Job, Question, Run
+from viewer.presentation import listing
 from viewer.presentation.jobs.pages import ShownJob, retry_url, shown_job
 from viewer.presentation.jobs.status import Wait, waiting
-from viewer.presentation.listing import (
-    Column,
-    Filter,
-    Listing,
-    M,
-    Statuses,
-    choices,
-    filter_in,
-    headings,
-    order_of,
-)
 from viewer.records.annotations import annotations_of_runs, labelled, named, starred
 
 # The table of runs on the home page and on pages of locations: filters, order, pages and rows.
@@ -39,7 +29,7 @@ from viewer.records.annotations import annotations_of_runs, labelled, named, sta
 NEWEST_FIRST = "-updated"
 
 # ``forked`` and ``starred`` are not statuses, but filter like them.
-STATUSES: Statuses = {
+STATUSES: listing.Statuses = {
     "": _("All"),
     "waiting": _("Waiting"),
     "live": _("Live"),
@@ -63,21 +53,21 @@ def _status_order() -> Case:
 
 # From left to right.
 COLUMNS = (
-    Column("status", _("Status"), _status_order, starts_high=False, is_number=False),
-    Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
-    Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
-    Column("started", _("Started"), "first_at"),
-    Column("updated", _("Updated"), "last_at"),
-    Column("duration", _("Duration"), "seconds"),
-    Column("tokens", _("Tokens"), "tokens"),
-    Column("cost", _("Cost"), "cost"),
-    Column("model", _("Model"), "model", starts_high=False, is_number=False),
-    Column("branches", _("Branches"), "branch_count"),
-    Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
+    listing.Column("status", _("Status"), _status_order, starts_high=False, is_number=False),
+    listing.Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
+    listing.Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
+    listing.Column("started", _("Started"), "first_at"),
+    listing.Column("updated", _("Updated"), "last_at"),
+    listing.Column("duration", _("Duration"), "seconds"),
+    listing.Column("tokens", _("Tokens"), "tokens"),
+    listing.Column("cost", _("Cost"), "cost"),
+    listing.Column("model", _("Model"), "model", starts_high=False, is_number=False),
+    listing.Column("branches", _("Branches"), "branch_count"),
+    listing.Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
 )
 
 
-def filtered(runs: QuerySet[Run], wanted: Filter) -> QuerySet[Run]:
+def filtered(runs: QuerySet[Run], wanted: listing.Filter) -> QuerySet[Run]:
     """Return the runs that match, in the order of the filter."""
     if wanted.query:
         renamed = named(Run.objects.all(), wanted.query).values("pk")
@@ -107,7 +97,7 @@ def _with_status(runs: QuerySet[Run], only: str) -> QuerySet[Run]:
 
 def _order(sort: str) -> list[str | OrderBy]:
     """The sort expressions: its column with unknown values last, then the newest runs first."""
-    by, newest = order_of(COLUMNS, sort), F("last_at").desc(nulls_last=True)
+    by, newest = listing.order_of(COLUMNS, sort), F("last_at").desc(nulls_last=True)
     return [by, "-pk"] if sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
 
 
@@ -299,7 +289,7 @@ RUNS_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunListPage(Listing[Run]):
+class RunListPage(listing.Listing[Run]):
     """A page of the list."""
 
     rows: list[RunRow]
@@ -313,7 +303,7 @@ class RunListPage(Listing[Run]):
 
 def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -> RunListPage:
     """Return the page of these runs for the query of an address."""
-    wanted = filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
+    wanted = listing.filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
     found = filtered(runs, wanted)
     if shows_location:
         found = found.select_related("location")
@@ -323,8 +313,8 @@ def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -
         rows=rows_of(list(page.object_list)),
         page=page,
         filter=wanted,
-        headings=headings(shown, wanted.sort, address),
-        choices=choices(STATUSES, wanted.only, address),
+        headings=listing.headings(shown, wanted.sort, address),
+        choices=listing.choices(STATUSES, wanted.only, address),
         shows_location=shows_location,
     )
 
@@ -400,7 +390,7 @@ def attention() -> Attention:
     )
 
 
-def _first_and_count(rows: QuerySet[M]) -> tuple[list[M], int]:
+def _first_and_count(rows: QuerySet[listing.M]) -> tuple[list[listing.M], int]:
     """Return the first MAX_SHOWN of these rows and the number of all. Few rows take one query."""
     first = list(rows[: MAX_SHOWN + 1])
     return first[:MAX_SHOWN], len(first) if len(first) <= MAX_SHOWN else rows.count()

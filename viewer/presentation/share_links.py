@@ -26,13 +26,7 @@ from django.utils.translation import gettext as _
 from viewer.host_requests import ImportRun, ask
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink, Sweep, uuid_of
 from viewer.models.roles import unrestricted
-from viewer.presentation.comparison_sides import (
-    MAX_SIDES,
-    Reference,
-    checkpoint_of,
-    reference_in,
-    reference_to,
-)
+from viewer.presentation import comparison_sides
 from viewer.presentation.sweeps import members_of
 from viewer.records.audit import Action, Audited, record
 from viewer.records.lineage.drawing import draw_picture
@@ -158,7 +152,7 @@ class Shared:
     locations: tuple[int, ...] = ()
     run: Run | None = None
     checkpoint: Checkpoint | None = None
-    sides: Sequence[tuple[Reference, Checkpoint]] = ()
+    sides: Sequence[tuple[comparison_sides.Reference, Checkpoint]] = ()
     filters: Filters | None = None
     job: Job | None = None
 
@@ -202,8 +196,8 @@ def _imported_run(text: str) -> Run | None:
 
 
 def _checkpoint(subject: Subject) -> Shared | None:
-    reference = reference_in(subject.target)
-    checkpoint = checkpoint_of(reference) if reference and reference.checkpoint else None
+    reference = comparison_sides.reference_in(subject.target)
+    checkpoint = comparison_sides.checkpoint_of(reference) if reference and reference.checkpoint else None
     if checkpoint is None:
         return None
     title = f"{checkpoint.run}, {checkpoint.branch}"
@@ -212,14 +206,16 @@ def _checkpoint(subject: Subject) -> Shared | None:
 
 def _comparison(subject: Subject) -> Shared | None:
     """Return a comparison of checkpoints: branches, runs and sweeps become those that they are now."""
-    query = parse_qs(subject.target, max_num_fields=4 * MAX_SIDES)
+    query = parse_qs(subject.target, max_num_fields=4 * comparison_sides.MAX_SIDES)
     texts = [*query.get("a", [])[:1], *_members(query.get("sweep", [""])[0]), *query.get("b", [])]
-    references = [reference_in(text) for text in dict.fromkeys(texts[:MAX_SIDES])]
-    found = [checkpoint_of(one) if one else None for one in references]
+    references = [
+        comparison_sides.reference_in(text) for text in dict.fromkeys(texts[: comparison_sides.MAX_SIDES])
+    ]
+    found = [comparison_sides.checkpoint_of(one) if one else None for one in references]
     rows = {row.pk: row for row in found if row}
     if None in found or len(rows) < 2:
         return None
-    sides = [(reference_to(row), row) for row in rows.values()]
+    sides = [(comparison_sides.reference_to(row), row) for row in rows.values()]
     first, *others = [str(reference) for reference, _row in sides]
     target = urlencode([("a", first), *(("b", other) for other in others)])
     title = _("%(run)s: %(branches)s") % {

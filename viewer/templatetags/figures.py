@@ -17,34 +17,15 @@ from django.utils.timezone import localtime, now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
 
+from viewer import formats
 from viewer.engines.recorded_calls import call_name
-from viewer.formats import (
-    count_text,
-    duration,
-    duration_units,
-    moment_text,
-    money,
-    score_number,
-    short_moment,
-    short_number,
-    short_size,
-)
 from viewer.launching import labels
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.isolation import asked_for, in_force
-from viewer.presentation.jobs import status
-from viewer.presentation.jobs.pages import (
-    branch_url,
-    limits_shown,
-    next_step,
-    published,
-    retry_url,
-    shown_job,
-    start_url,
-)
+from viewer.presentation.jobs import pages, status
 from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import Moment, job_colour, statuses_text, title_of, trigger_label
 from viewer.presentation.run.visible import Collapsing
@@ -53,7 +34,7 @@ from viewer.records.hosts import is_stalled
 from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at
 from viewer.records.questions import redacted_answer
-from viewer.web.launch.answers import AnswersPart, asked_part
+from viewer.web.launch.conversations import AnswersForm, asked_form
 
 # Filters that format numbers, sizes and texts.
 
@@ -139,12 +120,12 @@ def one_line(html: str) -> SafeString:
 # Filters for numbers, sizes, money and durations.
 
 
-register.filter("count", count_text)
-register.filter("short_number", short_number)
-register.filter("score_number", score_number)
-register.filter("short_size", short_size)
-register.filter("money", money)
-register.filter("duration", duration)
+register.filter("count", formats.count_text)
+register.filter("short_number", formats.short_number)
+register.filter("score_number", formats.score_number)
+register.filter("short_size", formats.short_size)
+register.filter("money", formats.money)
+register.filter("duration", formats.duration)
 
 
 @register.simple_tag
@@ -152,13 +133,13 @@ def cost_of(amount: float | None, unpriced_calls: int) -> str:
     """The cost of some calls: at least the amount if some have no price; empty if there were none."""
     if amount is None:
         return gettext("no price") if unpriced_calls else ""
-    return f"≥ {money(amount)}" if unpriced_calls else money(amount)
+    return f"≥ {formats.money(amount)}" if unpriced_calls else formats.money(amount)
 
 
 @register.simple_tag
 def duration_texts() -> str:
     """Return the units of a duration as JSON for ``static/js/live.js``."""
-    return json.dumps(duration_units(), ensure_ascii=False)
+    return json.dumps(formats.duration_units(), ensure_ascii=False)
 
 
 # Texts with a number that scripts fill in, in the plural forms of every language.
@@ -192,8 +173,8 @@ def moment(at: datetime | None, name: str) -> SafeString | str:
     """
     if at is None:
         return ""
-    texts = {"short": short_moment, "ago": _ago, "for": _for_time}
-    text = texts[name](at) if name in texts else moment_text(at, name)
+    texts = {"short": formats.short_moment, "ago": _ago, "for": _for_time}
+    text = texts[name](at) if name in texts else formats.moment_text(at, name)
     return _element(at, text, "" if name in ("ago", "for") else name)
 
 
@@ -202,14 +183,14 @@ def since(at: datetime | None, start: datetime | None) -> SafeString | str:
     """Return the time since ``start`` as an element: ``+4 min 7 s``; empty if a time is missing."""
     if at is None or start is None:
         return ""
-    return _element(at, f"+{duration((at - start).total_seconds())}", "")
+    return _element(at, f"+{formats.duration((at - start).total_seconds())}", "")
 
 
 def _element(at: datetime, text: str, name: str) -> SafeString:
     """Return a text for a time as an element. The script formats it again if it has the name of a format."""
     mark = '<time datetime="{}" title="{}"{}>{}</time>'
     shown_again = format_html(' data-time="{}"', name) if name else ""
-    return format_html(mark, localtime(at).isoformat(), moment_text(at, "full"), shown_again, text)
+    return format_html(mark, localtime(at).isoformat(), formats.moment_text(at, "full"), shown_again, text)
 
 
 def _ago(at: datetime) -> str:
@@ -237,21 +218,21 @@ register.filter("call_name", call_name)
 register.filter("job_sentence", status.sentence)
 register.filter("job_hint", status.hint)
 register.filter("job_elapsed", status.elapsed)
-register.filter("job_branch_url", branch_url)
-register.filter("job_start_url", start_url)
+register.filter("job_branch_url", pages.branch_url)
+register.filter("job_start_url", pages.start_url)
 register.filter("job_waiting_since", status.waiting_since)
 register.filter("job_waited", status.waited)
 register.filter("job_attempt", status.attempt_label)
 register.filter("job_status", status.status_label)
 register.filter("job_status_class", status.status_class)
 register.filter("job_lateness", status.lateness)
-register.filter("job_next", next_step)
-register.filter("job_retry_url", retry_url)
-register.filter("job_limits", limits_shown)
+register.filter("job_next", pages.next_step)
+register.filter("job_retry_url", pages.retry_url)
+register.filter("job_limits", pages.limits_shown)
 register.filter("asked_isolation", lambda project: list(asked_for(project)))
 register.filter("job_isolation", lambda job: list(in_force(job.isolation)))
 register.filter("job_stopped", limit_label)
-register.filter("job_published", published)
+register.filter("job_published", pages.published)
 register.filter("job_wait", wait_of)
 register.filter("job_warnings", warnings_of)
 register.filter("job_colour", job_colour)
@@ -289,7 +270,7 @@ def live(context: Mapping[str, Any], location: Location, run: Run | None = None)
         "is_shared": context["is_shared"],
         "can_run": context["can_run"],
         "ended": Job.objects.ended().filter(location=location).count(),
-        "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
+        "jobs": [pages.shown_job(job) for job in unfinished.order_by("created_at")],
     }
 
 
@@ -327,12 +308,12 @@ def html_mark(question: Question) -> str:
 
 
 @register.simple_tag
-def suggested_answers(question: Question, sent: AnswersPart | None) -> AnswersPart | None:
+def suggested_answers(question: Question, sent: AnswersForm | None) -> AnswersForm | None:
     """Return the form of the answers that the question suggests, or the one that was sent.
 
     None if its engine suggests none.
     """
-    return sent or asked_part(question)
+    return sent or asked_form(question)
 
 
 @register.filter
@@ -412,13 +393,15 @@ def branch_toggle(collapsing: Collapsing, branch: str) -> str:
 @register.filter
 def checkpoint_count(count: int) -> str:
     """Return the number of checkpoints in words."""
-    return ngettext("%(count)s checkpoint", "%(count)s checkpoints", count) % {"count": count_text(count)}
+    return ngettext("%(count)s checkpoint", "%(count)s checkpoints", count) % {
+        "count": formats.count_text(count)
+    }
 
 
 @register.filter
 def run_count(count: int) -> str:
     """Return the number of runs in words."""
-    return ngettext("%(count)s run", "%(count)s runs", count) % {"count": count_text(count)}
+    return ngettext("%(count)s run", "%(count)s runs", count) % {"count": formats.count_text(count)}
 
 
 # The next two mark up parts of a row. A page has about a hundred rows, and a template for each part would

@@ -8,19 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, EditableOutput
-from viewer.launching.edits import (
-    INVALID,
-    ValueKind,
-    has_redacted_part,
-    kind_of,
-    normal_line_ends,
-    output_text,
-    parse_object,
-    parse_output,
-    parse_value,
-    same_value,
-    text_of,
-)
+from viewer.launching import edits
 from viewer.launching.options import Option
 from viewer.messages.translation import translate
 from viewer.redaction import MARKER
@@ -43,12 +31,12 @@ def valid_values(form: forms.Form) -> dict[str, Any]:
 Parsed = TypeVar("Parsed")
 # The kind of a value by the type that a source gives it.
 KINDS = {
-    str: ValueKind.TEXT,
-    int: ValueKind.WHOLE_NUMBER,
-    float: ValueKind.NUMBER,
-    bool: ValueKind.YES_NO,
-    list: ValueKind.LIST,
-    dict: ValueKind.JSON,
+    str: edits.ValueKind.TEXT,
+    int: edits.ValueKind.WHOLE_NUMBER,
+    float: edits.ValueKind.NUMBER,
+    bool: edits.ValueKind.YES_NO,
+    list: edits.ValueKind.LIST,
+    dict: edits.ValueKind.JSON,
 }
 
 
@@ -56,7 +44,7 @@ def parsed(parse: Callable[[], Parsed]) -> Parsed:
     """What ``parse`` returns. Raises ValidationError where it raises InvalidInput or InvalidValue."""
     try:
         return parse()
-    except INVALID as invalid:
+    except edits.INVALID as invalid:
         raise forms.ValidationError(translate(invalid)) from invalid
 
 
@@ -140,13 +128,13 @@ class ValueField(forms.Field):
     """
 
     def __init__(
-        self, group: str, number: int, name: str, stored: Any, wanted: ValueKind | None = None
+        self, group: str, number: int, name: str, stored: Any, wanted: edits.ValueKind | None = None
     ) -> None:
         is_open = stored is MISSING or stored == MARKER
         self.name, self.stored = name, stored
-        self.kind = (wanted or ValueKind.TEXT) if is_open else kind_of(stored)
-        self.stored_text = "" if is_open else text_of(stored, self.kind)
-        self.json_name = "" if self.kind is ValueKind.JSON else f"{group}-json:{name}"
+        self.kind = (wanted or edits.ValueKind.TEXT) if is_open else edits.kind_of(stored)
+        self.stored_text = "" if is_open else edits.text_of(stored, self.kind)
+        self.json_name = "" if self.kind is edits.ValueKind.JSON else f"{group}-json:{name}"
         widget = ValueInput(self.json_name, f"{group}-{number}")
         super().__init__(required=False, label=name, initial=Typed(self.stored_text), widget=widget)
 
@@ -160,7 +148,7 @@ class ValueField(forms.Field):
 
     @property
     def has_redacted_part(self) -> bool:
-        return not self.is_missing and not self.is_secret and has_redacted_part(self.stored)
+        return not self.is_missing and not self.is_secret and edits.has_redacted_part(self.stored)
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         return initial if data.text is None else data
@@ -169,11 +157,11 @@ class ValueField(forms.Field):
         text, json = value
         if text is None:
             return self.stored
-        if not json.strip() and normal_line_ends(text) == normal_line_ends(self.stored_text):
+        if not json.strip() and edits.normal_line_ends(text) == edits.normal_line_ends(self.stored_text):
             return self.stored
-        typed, kind = (json, ValueKind.JSON) if json.strip() else (text, self.kind)
-        new = parsed(lambda: parse_value(typed, kind))
-        return self.stored if not self.is_missing and same_value(new, self.stored) else new
+        typed, kind = (json, edits.ValueKind.JSON) if json.strip() else (text, self.kind)
+        new = parsed(lambda: edits.parse_value(typed, kind))
+        return self.stored if not self.is_missing and edits.same_value(new, self.stored) else new
 
 
 class MoreValuesField(forms.CharField):
@@ -187,7 +175,7 @@ class MoreValuesField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value) or ""
-        values = parsed(lambda: parse_object(text)) if text.strip() else {}
+        values = parsed(lambda: edits.parse_object(text)) if text.strip() else {}
         doubled = [name for name in values if name in self.taken]
         if doubled:
             raise forms.ValidationError(_("%(name)s has its own field.") % {"name": doubled[0]})
@@ -198,7 +186,7 @@ class OutputField(forms.Field):
     """The output of a finished unit. It is cleaned to the edit, as a request has it, or None."""
 
     def __init__(self, output: EditableOutput) -> None:
-        self.output, self.stored = output, output_text(output)
+        self.output, self.stored = output, edits.output_text(output)
         widget = forms.Textarea(attrs={"id": f"output-{output.position}"})
         super().__init__(required=False, label=output.title, initial=self.stored, widget=widget)
 
@@ -206,4 +194,4 @@ class OutputField(forms.Field):
         return initial if data is None else data
 
     def clean(self, value: Any) -> Any:
-        return None if value is None else parsed(lambda: parse_output(self.output, value))
+        return None if value is None else parsed(lambda: edits.parse_output(self.output, value))

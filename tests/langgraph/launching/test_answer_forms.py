@@ -12,7 +12,7 @@ from django.utils import timezone
 from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.plan import asked_question, suggested
 from viewer.models import Job, Location, Question
-from viewer.web.launch.answers import AnswersForm, AnswersPart
+from viewer.web.launch.conversations import AnswersForm
 
 ACTION = {"action": "refund", "args": {"order": 4411, "amount": 12.5, "note": "late"}}
 CONFIG = {f"allow_{name}": True for name in ("accept", "edit", "respond", "ignore")}
@@ -105,9 +105,9 @@ def test_a_redacted_argument_has_to_be_typed() -> None:
 
 
 def test_every_answer_that_needs_no_field_can_be_tried_in_a_fork() -> None:
-    (view,) = AnswersPart(sent({"options": ["yes", "1", 1]}, {})).views
+    (view,) = sent({"options": ["yes", "1", 1]}, {}).views
     assert view.all_choices == 'yes\n"1"'
-    (view,) = AnswersPart(sent({}, {}, "Publish?")).views
+    (view,) = sent({}, {}, "Publish?").views
     assert view.all_choices == "true\nfalse" and [one.sent for one in view.options] == ["true", "false"]
 
 

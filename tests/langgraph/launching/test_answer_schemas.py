@@ -23,7 +23,7 @@ from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.plan import open_questions, plan, suggested
 from viewer.engines.plan import EditRefused, Edits
 from viewer.models import Job, Location, Question
-from viewer.web.launch.answers import AnswersForm
+from viewer.web.launch.conversations import AnswersForm
 
 # What pydantic makes of a model with another model, an enumeration and an optional text.
 DECISION: dict[str, Any] = {

@@ -13,7 +13,7 @@ from django.utils import timezone
 from tests.langgraph.conftest import opened
 from viewer.engines.editable import AnswerOption, OpenQuestion
 from viewer.models import Checkpoint, Job, Location, Project
-from viewer.web.launch.answers import AnswersForm
+from viewer.web.launch.conversations import AnswersForm
 
 OPTIONS = (AnswerOption("yes", "yes"), AnswerOption("no", "no"))
 QUESTIONS = [OpenQuestion("a" * 32, "Publish?", OPTIONS), OpenQuestion("", "Why?")]

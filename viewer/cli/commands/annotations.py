@@ -24,31 +24,13 @@ from viewer.cli.output import (
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Comment, Run, ShareLink
+from viewer.presentation import share_links
 from viewer.presentation.comparison_sides import reference_to
 from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
-from viewer.presentation.share_links import (
-    EXPIRY_DAYS,
-    Shared,
-    Subject,
-    find_shared,
-    link_state,
-    make_link,
-    revoke_link,
-    subject_of,
-)
+from viewer.records import discussion
 from viewer.records.accounts import owner
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
-from viewer.records.discussion import (
-    Discussed,
-    NotWritten,
-    about_comparison,
-    comments_in,
-    discussions_in,
-    on_checkpoint,
-    on_comparison,
-    write,
-)
 from viewer.records.permissions import can_share
 from viewer.validation import COLLECTOR, OPTIONAL_NAME, one_line, shortened
 
@@ -150,9 +132,10 @@ def _add_shares_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--days",
         type=int,
-        choices=sorted(EXPIRY_DAYS),
-        default=EXPIRY_DAYS[0],
-        help=_("Days after which the link expires (default: %(days)d).") % {"days": EXPIRY_DAYS[0]},
+        choices=sorted(share_links.EXPIRY_DAYS),
+        default=share_links.EXPIRY_DAYS[0],
+        help=_("Days after which the link expires (default: %(days)d).")
+        % {"days": share_links.EXPIRY_DAYS[0]},
     )
     parser.add_argument(
         "--unfurl", action="store_true", help=_("Let a chat show a preview where the link is pasted.")
@@ -176,7 +159,7 @@ def _shares_made(options: Mapping[str, Any]) -> Output:
     if not settings.SHARING:
         raise CommandError(_("Sharing is turned off."))
     subject = _shares_subject(options["make"], whole_run=options["run"])
-    shared = find_shared(subject) if subject else None
+    shared = share_links.find_shared(subject) if subject else None
     if shared is None:
         raise CommandError(_("There is no such object to share."))
     maker = owner()
@@ -186,25 +169,25 @@ def _shares_made(options: Mapping[str, Any]) -> Output:
     if options["dry_run"]:
         document = {"kind": str(shared.subject.kind), "title": shared.title, "preview": preview}
         return Output(document, [_shares_what(shared), _("Preview: %s") % preview])
-    link, token = make_link(shared, maker, days=options["days"], unfurls=options["unfurl"])
+    link, token = share_links.make_link(shared, maker, days=options["days"], unfurls=options["unfurl"])
     address = f"{settings.ALLOWED_ORIGINS[0]}{reverse('shared', args=[token])}"
     lines = [_shares_what(shared), address, _("It is shown once. Expires: %s") % link.expires_at.isoformat()]
     return Output({**_shares_document(link), "address": address, "preview": preview}, lines)
 
 
-def _shares_subject(text: str, *, whole_run: bool) -> Subject | None:
+def _shares_subject(text: str, *, whole_run: bool) -> share_links.Subject | None:
     """What the argument names. Raises CommandError for a checkpoint that does not exist."""
-    if subject := subject_of(text, whole_run=whole_run):
+    if subject := share_links.subject_of(text, whole_run=whole_run):
         return subject
     if "#" not in text:
         return None
     row = checkpoint_at(text)
     if whole_run:
-        return Subject(ShareLink.Kind.RUN, str(row.run.uid))
-    return Subject(ShareLink.Kind.CHECKPOINT, str(reference_to(row)))
+        return share_links.Subject(ShareLink.Kind.RUN, str(row.run.uid))
+    return share_links.Subject(ShareLink.Kind.CHECKPOINT, str(reference_to(row)))
 
 
-def _shares_what(shared: Shared) -> str:
+def _shares_what(shared: share_links.Shared) -> str:
     kind = ShareLink.Kind(shared.subject.kind).label
     return _("Shares: %(kind)s, %(title)s") % {"kind": kind, "title": shared.title}
 
@@ -213,7 +196,7 @@ def _shares_revoked(pk: int) -> Output:
     link = ShareLink.objects.select_related("made_by").filter(pk=pk).first()
     if link is None:
         raise CommandError(_("There is no share link %d.") % pk)
-    revoke_link(link)
+    share_links.revoke_link(link)
     return Output(_shares_document(link), [_("Revoked: %s") % link.title])
 
 
@@ -222,7 +205,7 @@ def _shares_document(link: ShareLink) -> dict[str, Any]:
         "id": link.pk,
         "kind": link.kind,
         "title": link.title,
-        "state": str(link_state(link)),
+        "state": str(share_links.link_state(link)),
         "made_by": link.made_by.get_username(),
         "created_at": link.created_at.isoformat(),
         "expires_at": link.expires_at.isoformat(),
@@ -339,31 +322,31 @@ def _handle_comments(options: Mapping[str, Any]) -> Output:
     subject = _comments_subject(row, options)
     if options["add"] is not None:
         try:
-            write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
-        except NotWritten as error:
+            discussion.write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
+        except discussion.NotWritten as error:
             raise CommandError(str(error)) from None
         except Comment.DoesNotExist:
             raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
     elif options["reply_to"]:
         raise CommandError(_("--reply-to needs --add."))
     if subject.other:
-        comments = on_comparison(subject)
+        comments = discussion.on_comparison(subject)
     else:
-        comments = comments_in(row.run) if options["run"] else on_checkpoint(row)
-    found = [_comments_document(first) for first in discussions_in(comments)]
+        comments = discussion.comments_in(row.run) if options["run"] else discussion.on_checkpoint(row)
+    found = [_comments_document(first) for first in discussion.discussions_in(comments)]
     return Output({"discussions": found}, _comments_lines(found))
 
 
-def _comments_subject(row: Checkpoint, options: Mapping[str, Any]) -> Discussed:
+def _comments_subject(row: Checkpoint, options: Mapping[str, Any]) -> discussion.Discussed:
     """What the comments are about. Raises CommandError."""
     if options["other"] is None:
-        return Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+        return discussion.Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
     if options["run"]:
         raise CommandError(_("--run is about one checkpoint only."))
     other = checkpoint_at(options["other"])
     if other.pk == row.pk:
         raise CommandError(_("Both are the same checkpoint."))
-    return about_comparison(row, other)
+    return discussion.about_comparison(row, other)
 
 
 def _comments_document(comment: Comment) -> dict[str, Any]:

@@ -8,15 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.finding import (
-    add_checkpoint_argument,
-    checkpoint_at,
-    imported_location,
-    may_be_location,
-    opened_run,
-    split_target,
-    with_called_runs,
-)
+from viewer.cli import finding
 from viewer.cli.output import CHECKPOINT, LOCATION, Output, Subcommand
 from viewer.cli.projects import source_of
 from viewer.cli.rows import (
@@ -59,13 +51,13 @@ def _add_list_arguments(parser: CommandParser) -> None:
 
 def _handle_list(options: Mapping[str, Any]) -> Output:
     """Everything at the location, after an import. Raises CommandError."""
-    path, thread = split_target(options["location"])
-    is_one_run = bool(thread) and not may_be_location(options["location"])
+    path, thread = finding.split_target(options["location"])
+    is_one_run = bool(thread) and not finding.may_be_location(options["location"])
     if is_one_run:
-        location = imported_location(path)
-        found: Iterable[Run] = with_called_runs(opened_run(location, thread))
+        location = finding.imported_location(path)
+        found: Iterable[Run] = finding.with_called_runs(finding.opened_run(location, thread))
     else:
-        location = imported_location(options["location"])
+        location = finding.imported_location(options["location"])
         if is_at_terminal():
             ask(FindEnds(location.pk))
         found = runs_of(location)
@@ -153,7 +145,7 @@ LIST = Subcommand(
 
 
 def _add_info_arguments(parser: CommandParser) -> None:
-    add_checkpoint_argument(parser)
+    finding.add_checkpoint_argument(parser)
     parser.add_argument(
         "--graph",
         nargs="?",
@@ -165,7 +157,7 @@ def _add_info_arguments(parser: CommandParser) -> None:
 
 def _handle_info(options: Mapping[str, Any]) -> Output:
     """The stored, redacted copy, after an import of its location. Raises CommandError."""
-    row = checkpoint_at(options["checkpoint"])
+    row = finding.checkpoint_at(options["checkpoint"])
     record(Action.OPENED, Audited.CHECKPOINT, row.pk)
     document, contents, first = info_document(row)
     lines = list(_info_lines(row, contents, first))
@@ -341,7 +333,7 @@ def _add_diff_arguments(parser: CommandParser) -> None:
 def _handle_diff(options: Mapping[str, Any]) -> Output:
     """What differs between the contents of both, after an import of their locations. Raises CommandError."""
     try:
-        found = [checkpoint_at(options[name]) for name in ("a", "b")]
+        found = [finding.checkpoint_at(options[name]) for name in ("a", "b")]
     except CommandError as error:
         error.returncode = FAILED
         raise

@@ -10,14 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.finding import (
-    add_checkpoint_argument,
-    checkpoint_at,
-    imported_location,
-    known_location,
-    location_elsewhere,
-    typed_path,
-)
+from viewer.cli import finding, starting
 from viewer.cli.options import (
     add_options,
     inputs_of,
@@ -31,22 +24,13 @@ from viewer.cli.options import (
 from viewer.cli.output import JOB, NUMBER_FROM_ONE, TARGET, TYPED_TEXT, Output, Subcommand
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
 from viewer.cli.running import question_document, run_here
-from viewer.cli.starting import (
-    add_run_arguments,
-    add_wait_argument,
-    job_outcome,
-    next_units_of,
-    outcome_of,
-    refusal,
-    request_from,
-    started,
-)
 from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.formats import count_text
 from viewer.host_requests import ListEntryPointKinds, ListNamedEntryPoints, ask
+from viewer.launching import requests
 from viewer.launching.new_run import new_run, preview_new_run
 from viewer.launching.options import (
     ACCEPT_CODE,
@@ -68,14 +52,6 @@ from viewer.launching.options import (
 )
 from viewer.launching.other_host import other_locations
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests import (
-    ForkRequest,
-    LaunchOptions,
-    NewRunRequest,
-    PublishRequest,
-    ResumeRequest,
-    fork_branch,
-)
 from viewer.launching.start import PublishPreview, preview_publish, publish, request_cancel
 from viewer.launching.sweep import score
 from viewer.messages.message import UserMessage
@@ -93,7 +69,7 @@ from viewer.validation import CODE_NAME
 
 
 def _add_fork_arguments(parser: CommandParser) -> None:
-    add_run_arguments(parser)
+    starting.add_run_arguments(parser)
     add_options(parser, MODEL)
     add_options(parser, CACHE_WARMUP)
     parser.add_argument(
@@ -107,16 +83,16 @@ def _add_fork_arguments(parser: CommandParser) -> None:
 
 
 def _handle_fork(options: Mapping[str, Any]) -> Output:
-    checkpoint = checkpoint_at(options["checkpoint"])
+    checkpoint = finding.checkpoint_at(options["checkpoint"])
     on = _other_location(checkpoint, options) if options["on"] else None
-    request = request_from(ForkRequest, checkpoint, options["branch"] or "", options, on)
+    request = starting.request_from(requests.ForkRequest, checkpoint, options["branch"] or "", options, on)
     if not request.branch:
-        request = replace(request, branch=fork_branch(request))
+        request = replace(request, branch=requests.fork_branch(request))
     if options["ask_next"]:
-        return next_units_of(request, options)
+        return starting.next_units_of(request, options)
     into = parsed("--into", partial(parse_fork_target, kind=request.root_kind), options["into"])
     request = replace(request, into=into)
-    return started(request, options)
+    return starting.started(request, options)
 
 
 def _other_location(checkpoint: Checkpoint, options: Mapping[str, Any]) -> Location:
@@ -135,7 +111,7 @@ FORK = Subcommand(
     gettext_lazy("Continue from a checkpoint on a new branch, with your edits."),
     _add_fork_arguments,
     _handle_fork,
-    outcome=job_outcome,
+    outcome=starting.job_outcome,
 )
 
 
@@ -143,16 +119,16 @@ FORK = Subcommand(
 
 
 def _handle_resume(options: Mapping[str, Any]) -> Output:
-    checkpoint = checkpoint_at(options["checkpoint"])
-    request = request_from(ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
-    return started(request, options)
+    checkpoint = finding.checkpoint_at(options["checkpoint"])
+    request = starting.request_from(requests.ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
+    return starting.started(request, options)
 
 
 RESUME = Subcommand(
     gettext_lazy("Continue from a checkpoint on its own branch."),
-    add_run_arguments,
+    starting.add_run_arguments,
     _handle_resume,
-    outcome=job_outcome,
+    outcome=starting.job_outcome,
 )
 
 
@@ -169,7 +145,7 @@ def _add_run_arguments(parser: CommandParser) -> None:
     add_options(parser, *INPUTS, THREAD, *SETTINGS, MODEL, CACHE_WARMUP, *CHECKPOINTS, *SCHEDULE)
     add_project_arguments(parser)
     add_options(parser, ACCEPT_LOSSES)
-    add_wait_argument(parser)
+    starting.add_wait_argument(parser)
 
 
 def _handle_run(options: Mapping[str, Any]) -> Output:
@@ -180,11 +156,11 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
     if named.startswith(SAVER_PREFIX):
         raise CommandError(translate(UserMessage("saver.no_runs")))
     # Only a person at a terminal of this machine names a new location.
-    other = location_elsewhere(named) if is_at_terminal() else known_location(named)
-    path = named if other or name_in(named) else str(typed_path(named).expanduser().absolute())
+    other = finding.location_elsewhere(named) if is_at_terminal() else finding.known_location(named)
+    path = named if other or name_in(named) else str(finding.typed_path(named).expanduser().absolute())
     known: Location | None
     if other or name_in(named):
-        known = other or imported_location(named)
+        known = other or finding.imported_location(named)
     else:
         known = (
             Location.objects.here().select_related("project").filter(path=str(Path(path).resolve())).first()
@@ -195,7 +171,7 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
     engine = engine_of(known) if known else _run_engine_for(Path(project.folder), options)
     entry_point, entity = _run_entry_point(engine, project, options)
     kind = kind_of(engine, entity)
-    request = NewRunRequest(
+    request = requests.NewRunRequest(
         **values,
         **new_choices_of(options, kind),
         project=project,
@@ -209,8 +185,8 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
     try:
         job = new_run(preview_new_run(request))
     except LaunchRefused as refused:
-        return refusal(FIRST_BRANCH, [], refused)
-    return outcome_of(job, [], options["wait"])
+        return starting.refusal(FIRST_BRANCH, [], refused)
+    return starting.outcome_of(job, [], options["wait"])
 
 
 def _run_engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
@@ -261,7 +237,7 @@ RUN = Subcommand(
     gettext_lazy("Run a project's entry point from its start, and write its checkpoints here."),
     _add_run_arguments,
     _handle_run,
-    outcome=job_outcome,
+    outcome=starting.job_outcome,
 )
 
 
@@ -269,24 +245,24 @@ RUN = Subcommand(
 
 
 def _add_publish_arguments(parser: CommandParser) -> None:
-    add_checkpoint_argument(parser, _("A checkpoint that the fork wrote."))
+    finding.add_checkpoint_argument(parser, _("A checkpoint that the fork wrote."))
     add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME, QUEUE)
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
-    add_wait_argument(parser)
+    starting.add_wait_argument(parser)
     add_project_arguments(parser)
 
 
 def _handle_publish(options: Mapping[str, Any]) -> Output:
-    checkpoint = checkpoint_at(options["checkpoint"])
+    checkpoint = finding.checkpoint_at(options["checkpoint"])
     if not checkpoint.is_scratch:
         raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
     project = project_for(checkpoint.location, options)
-    request = PublishRequest(
+    request = requests.PublishRequest(
         checkpoint=checkpoint,
         into=options["into"],
         project=project,
         thread=options["thread"] or "",
-        options=LaunchOptions(waits_for_host=options["queue"]),
+        options=requests.LaunchOptions(waits_for_host=options["queue"]),
         **sender_of(options),
     )
     preview = preview_publish(request)
@@ -295,8 +271,8 @@ def _handle_publish(options: Mapping[str, Any]) -> Output:
     try:
         job = publish(preview)
     except LaunchRefused as refused:
-        return refusal(checkpoint.recorded_branch, [], refused)
-    return outcome_of(job, [], options["wait"])
+        return starting.refusal(checkpoint.recorded_branch, [], refused)
+    return starting.outcome_of(job, [], options["wait"])
 
 
 def _publish_planned(preview: PublishPreview) -> Output:
@@ -320,7 +296,7 @@ PUBLISH = Subcommand(
     gettext_lazy("Write a draft, which is a fork in Forkline only, to its location."),
     _add_publish_arguments,
     _handle_publish,
-    outcome=job_outcome,
+    outcome=starting.job_outcome,
 )
 
 
@@ -328,24 +304,24 @@ PUBLISH = Subcommand(
 
 
 def _add_score_arguments(parser: CommandParser) -> None:
-    add_checkpoint_argument(parser)
+    finding.add_checkpoint_argument(parser)
     parser.add_argument(
         "function", type=CODE_NAME, metavar="module:function", help=_("A function of the project.")
     )
-    add_wait_argument(parser)
+    starting.add_wait_argument(parser)
     add_project_arguments(parser)
 
 
 def _handle_score(options: Mapping[str, Any]) -> Output:
     """The job, and its score if it was waited for. Raises CommandError."""
-    checkpoint = checkpoint_at(options["checkpoint"])
+    checkpoint = finding.checkpoint_at(options["checkpoint"])
     project = project_for(checkpoint.location, options)
     try:
         job = score(checkpoint, options["function"], project, **sender_of(options))
     except LaunchRefused as refused:
-        found = refusal(checkpoint.branch, [], refused)
+        found = starting.refusal(checkpoint.branch, [], refused)
         return Output({**found.document, "score": None}, found.lines, found.status)
-    return _with_score(job, outcome_of(job, [], options["wait"]))
+    return _with_score(job, starting.outcome_of(job, [], options["wait"]))
 
 
 def _with_score(job: Job, found: Output) -> Output:
@@ -357,7 +333,7 @@ SCORE = Subcommand(
     gettext_lazy("Call a function of the project with a checkpoint's contents, and store what it returns."),
     _add_score_arguments,
     _handle_score,
-    outcome=partial(job_outcome, more=_with_score),
+    outcome=partial(starting.job_outcome, more=_with_score),
 )
 
 
@@ -373,7 +349,7 @@ def _add_answer_arguments(parser: CommandParser) -> None:
         metavar="NUMBER",
         help=_("The number of the question, if several are pending."),
     )
-    add_wait_argument(parser)
+    starting.add_wait_argument(parser)
     parser.add_argument(
         "--text", type=TYPED_TEXT, help=_("The answer. Empty accepts the output; - reads stdin.")
     )
@@ -398,7 +374,7 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
     output = given(found[0], typed_text(options["text"]))
     if not options["wait"] or output.status:
         return output
-    outcome = outcome_of(found[0].job, [], options["wait"])
+    outcome = starting.outcome_of(found[0].job, [], options["wait"])
     return Output({**output.document, **outcome.document}, [*output.lines, *outcome.lines], outcome.status)
 
 

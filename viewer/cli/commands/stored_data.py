@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer import host_requests
 from viewer.cli.finding import imported_location, known_location, typed_path
 from viewer.cli.output import ADDRESS, LOCATION, NEW_FILE, READ_FILE, Output, Subcommand
 from viewer.data_folder.backups import copy_database
@@ -24,19 +25,7 @@ from viewer.databases import parameters_in, postgresql_database, sqlite_database
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.files import has_any_runner
 from viewer.host.jobs.retention import MIN_DAYS, compact, old_data, remove, sizes
-from viewer.host_requests import (
-    MAX_PRUNE_LATEST,
-    ListPrunable,
-    PermitPaths,
-    Prune,
-    Pruned,
-    PruneList,
-    PruneRefused,
-    PruneRules,
-    RemoveLocation,
-    WouldBeLost,
-    ask,
-)
+from viewer.host_requests import ask
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.presentation.listing import deleted_texts
@@ -169,7 +158,7 @@ def _permit_paths() -> None:
     with suppress(DatabaseError):
         locations = Location.objects.exclude(store_kind__in=Location.WITHOUT_PATH).values_list("path")
         projects = Project.objects.values_list("folder", "interpreter", "environment_file")
-        ask(PermitPaths([path for row in (*locations, *projects) for path in row]))
+        ask(host_requests.PermitPaths([path for row in (*locations, *projects) for path in row]))
     connection.close()
 
 
@@ -271,7 +260,7 @@ def _add_prune_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--latest",
-        type=number_option(1, MAX_PRUNE_LATEST),
+        type=number_option(1, host_requests.MAX_PRUNE_LATEST),
         metavar="N",
         help=_("Keep the newest N of each branch."),
     )
@@ -298,7 +287,7 @@ def _add_prune_arguments(parser: CommandParser) -> None:
 
 def _handle_prune(options: Mapping[str, Any]) -> Output:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
-    rules = PruneRules(
+    rules = host_requests.PruneRules(
         options["days"],
         options["latest"],
         options["branch"] or "",
@@ -311,13 +300,13 @@ def _handle_prune(options: Mapping[str, Any]) -> Output:
     location = imported_location(options["location"])
     try:
         if options["confirm"] and not options["dry_run"]:
-            return _prune_deleted(location, ask(Prune(location.pk, rules, options["confirm"])))
-        return _prune_listed(location, ask(ListPrunable(location.pk, rules)))
-    except PruneRefused as error:
+            return _prune_deleted(location, ask(host_requests.Prune(location.pk, rules, options["confirm"])))
+        return _prune_listed(location, ask(host_requests.ListPrunable(location.pk, rules)))
+    except host_requests.PruneRefused as error:
         raise CommandError(translate(error)) from None
 
 
-def _prune_listed(location: Location, plan: PruneList) -> Output:
+def _prune_listed(location: Location, plan: host_requests.PruneList) -> Output:
     document = {
         "location": location.path,
         "digest": plan.digest,
@@ -333,7 +322,7 @@ def _prune_listed(location: Location, plan: PruneList) -> Output:
     return Output(document, list(_prune_lines(location, plan)))
 
 
-def _prune_lines(location: Location, plan: PruneList) -> Iterator[str]:
+def _prune_lines(location: Location, plan: host_requests.PruneList) -> Iterator[str]:
     for one in plan.threads:
         text = ngettext(
             "%(name)s: %(count)s checkpoint, %(size)s",
@@ -374,7 +363,7 @@ def _prune_lines(location: Location, plan: PruneList) -> Iterator[str]:
         yield _("To delete exactly these, repeat the command with --confirm %s") % plan.digest
 
 
-def _prune_deleted(location: Location, done: Pruned) -> Output:
+def _prune_deleted(location: Location, done: host_requests.Pruned) -> Output:
     kept = {one.key: translate(one.reason) for one in done.kept}
     lines = deleted_texts(location, done)
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
@@ -411,8 +400,8 @@ def _handle_remove(options: Mapping[str, Any]) -> Output:
     """The removed location. Raises CommandError if it is not known, or if something would be lost."""
     location = _listed_location(options["location"])
     try:
-        ask(RemoveLocation(location.pk))
-    except WouldBeLost as refused:
+        ask(host_requests.RemoveLocation(location.pk))
+    except host_requests.WouldBeLost as refused:
         raise CommandError(f"{location.path}: {refused}") from None
     line = _("Removed %(path)s.") % {"path": location.path}
     return Output({"location": location.path, "removed": True}, [line])

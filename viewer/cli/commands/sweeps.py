@@ -9,45 +9,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli import running, starting
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
-from viewer.cli.running import (
-    is_over,
-    pending_document,
-    questions_asked,
-    run_here,
-    waiting_lines,
-    waiting_questions,
-)
-from viewer.cli.starting import (
-    EARLY,
-    FOLLOWS,
-    WAITS_STATUS,
-    add_launch_arguments,
-    add_wait_argument,
-    checkpoint_values,
-    contents_to_run,
-    effects_in,
-    hints_of,
-    is_well,
-    refusal_lines,
-    request_from,
-)
 from viewer.engines.plan import plain_steps
 from viewer.formats import count_text, score_number
-from viewer.launching.bulk import (
-    MAX_RUNS,
-    BulkPreview,
-    BulkRequest,
-    Chosen,
-    chosen_items,
-    each_once,
-    preview_bulk,
-    size_error,
-    start_bulk,
-)
+from viewer.launching import bulk
 from viewer.launching.calls import tool_document, tool_lines, tool_views
 from viewer.launching.labels import step_text
 from viewer.launching.options import (
@@ -88,14 +57,14 @@ def _add_sweep_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_options(parser, *ACCEPTANCE)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
-    add_wait_argument(parser)
+    starting.add_wait_argument(parser)
 
 
 def _handle_sweep(options: Mapping[str, Any]) -> Output:
     """The sweep and its jobs, and their outcomes if they were waited for. Raises CommandError."""
     request = _sweep_request(options)
     preview = preview_sweep(request)
-    early = [one for one in preview.refusals if one.code in {*EARLY, Code.VARIATIONS, Code.SCORE}]
+    early = [one for one in preview.refusals if one.code in {*starting.EARLY, Code.VARIATIONS, Code.SCORE}]
     if early:
         return _sweep_refusal(preview, LaunchRefused(early))
     if options["plan"]:
@@ -120,9 +89,9 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
 def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
     """The request, without a project."""
     checkpoint = checkpoint_at(options["checkpoint"])
-    contents = contents_to_run(checkpoint)
+    contents = starting.contents_to_run(checkpoint)
     request = SweepRequest(
-        **checkpoint_values(checkpoint.location, checkpoint, contents, options),
+        **starting.checkpoint_values(checkpoint.location, checkpoint, contents, options),
         prefix=options["branch"] or "",
         dimensions=dimensions_of(options, contents),
         again_stale=options["again_stale"],
@@ -135,19 +104,19 @@ def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
 
 
 def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
-    document = _sweep_plan_document(preview, error=str(refused)) | {"effects": effects_in(refused)}
-    return Output(document, refusal_lines(refused), status=1)
+    document = _sweep_plan_document(preview, error=str(refused)) | {"effects": starting.effects_in(refused)}
+    return Output(document, starting.refusal_lines(refused), status=1)
 
 
 def wait_for(jobs: Sequence[Job], waits: bool | str) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
-            with questions_asked(job, prints_events=waits == FOLLOWS) as nobody_answers:
-                run_here(job, nobody_answers)
+            with running.questions_asked(job, prints_events=waits == starting.FOLLOWS) as nobody_answers:
+                running.run_here(job, nobody_answers)
         ended = [job for job in jobs if job.has_ended]
         for scoring in [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]:
-            run_here(scoring)
+            running.run_here(scoring)
     except KeyboardInterrupt:
         for job in jobs:
             request_cancel(job)
@@ -169,13 +138,13 @@ def group_outcome(key: UUID, shown: Callable[[Sweep], Output]) -> Outcome | None
     jobs = list(started.branches)
     ended = [job for job in jobs if job.has_ended]
     scoring = [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]
-    return Outcome(shown(started), [job.pk for job in [*jobs, *scoring] if not is_over(job)])
+    return Outcome(shown(started), [job.pk for job in [*jobs, *scoring] if not running.is_over(job)])
 
 
 def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
-        label = _("waiting for an answer") if waits and waiting_questions(job) else status_label(job)
+        label = _("waiting for an answer") if waits and running.waiting_questions(job) else status_label(job)
         lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
@@ -184,17 +153,17 @@ def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
         if one := scoring.get(job.pk):
             mark = _("%(score)s, best") if job.branch in best else "%(score)s"
             lines += [f"{_('Score')} {job.branch}: " + mark % {"score": score_text(one)}]
-    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
-    lines += waiting_lines(asked)
-    is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
+    asked = [question for job in jobs for question in running.waiting_questions(job)] if waits else []
+    lines += running.waiting_lines(asked)
+    is_good = all(starting.is_well(job) for job in [*jobs, *scoring.values()])
     branches = [_sweep_branch_document(job, scoring.get(job.pk)) for job in jobs]
     document = _sweep_document(started.name, branches) | {
         "group": str(started.pk),
         "limits": started.limits,
-        "questions": list(map(pending_document, asked)),
+        "questions": list(map(running.pending_document, asked)),
         "best": best,
     }
-    return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
+    return Output(document, lines, status=starting.WAITS_STATUS if asked else 0 if is_good else 1)
 
 
 def _sweep_document(name: str, branches: list[dict[str, Any]], error: str = "") -> dict[str, Any]:
@@ -269,7 +238,7 @@ def _add_bulk_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--collection", type=NAME, metavar="NAME", help=_("Each checkpoint of this collection as well.")
     )
-    add_launch_arguments(parser)
+    starting.add_launch_arguments(parser)
     add_options(parser, MODEL, AGAIN_STALE, SCORE)
 
 
@@ -277,14 +246,14 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     """The jobs, and their outcomes if they were waited for. Raises CommandError."""
     names = list(dict.fromkeys(options["checkpoints"]))
     collection = existing_collection(options["collection"]) if options["collection"] else None
-    items = chosen_items(collection) if collection else []
+    items = bulk.chosen_items(collection) if collection else []
     count = len(names) + len(items)
     if not (names or collection):
         raise CommandError(_("Name checkpoints, or a collection."))
-    chosen = each_once([*map(_named, names), *items] if count <= MAX_RUNS else [])
-    if not size_error(one.checkpoint for one in chosen):
+    chosen = bulk.each_once([*map(_named, names), *items] if count <= bulk.MAX_RUNS else [])
+    if not bulk.size_error(one.checkpoint for one in chosen):
         chosen = [_with_request(one, options) for one in chosen]
-    request = BulkRequest(
+    request = bulk.BulkRequest(
         kind=Job.Kind(options["what"]),
         chosen=chosen,
         count=count,
@@ -293,26 +262,26 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
         score=options["score"] or "" if options["what"] == Job.Kind.FORK else "",
         collection=collection,
     )
-    preview = preview_bulk(request)
+    preview = bulk.preview_bulk(request)
     if options["plan"]:
         return _bulk_output(preview, [], _("Nothing has been started."))
     try:
-        jobs = _bulk_jobs(start_bulk(preview))
+        jobs = _bulk_jobs(bulk.start_bulk(preview))
     except LaunchRefused as refused:
-        return _bulk_output(preview, [], *refusal_lines(refused), error=str(refused))
+        return _bulk_output(preview, [], *starting.refusal_lines(refused), error=str(refused))
     if options["wait"]:
         wait_for(jobs, options["wait"])
     return _bulk_output(preview, jobs, waits=options["wait"])
 
 
-def _named(name: str) -> Chosen:
+def _named(name: str) -> bulk.Chosen:
     try:
-        return Chosen(name, checkpoint_at(name))
+        return bulk.Chosen(name, checkpoint_at(name))
     except CommandError as error:
-        return Chosen(name, refusals=[Refusal(Code.PLAN, str(error))])
+        return bulk.Chosen(name, refusals=[Refusal(Code.PLAN, str(error))])
 
 
-def _with_request(one: Chosen, options: Mapping[str, Any]) -> Chosen:
+def _with_request(one: bulk.Chosen, options: Mapping[str, Any]) -> bulk.Chosen:
     """The checkpoint with its request. What makes the options invalid for it refuses it alone."""
     checkpoint = one.checkpoint
     if checkpoint is None:
@@ -320,17 +289,17 @@ def _with_request(one: Chosen, options: Mapping[str, Any]) -> Chosen:
     try:
         is_fork = options["what"] == Job.Kind.FORK
         branch = "" if is_fork else checkpoint.recorded_branch
-        request = request_from(FORKS_AND_RESUMES[options["what"]], checkpoint, branch, options)
+        request = starting.request_from(FORKS_AND_RESUMES[options["what"]], checkpoint, branch, options)
         location = checkpoint.location
         project = location.project if options["plan"] else project_for(location, options)
         request = replace(request, project=project, again_stale=options["again_stale"])
     except CommandError as error:
-        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.PLAN, str(error))])
-    return Chosen(one.title, checkpoint, request)
+        return bulk.Chosen(one.title, checkpoint, refusals=[Refusal(Code.PLAN, str(error))])
+    return bulk.Chosen(one.title, checkpoint, request)
 
 
 def _bulk_output(
-    preview: BulkPreview, jobs: Sequence[Job], *ending: str, error: str = "", waits: bool = False
+    preview: bulk.BulkPreview, jobs: Sequence[Job], *ending: str, error: str = "", waits: bool = False
 ) -> Output:
     """A line and a document for each job or refused checkpoint, or for each that would start."""
     lines, entries = [], []
@@ -343,7 +312,7 @@ def _bulk_output(
             entries.append(entry | {"branch": branch, "plan": plain_steps(one.plan.steps)})
     refused_lines, refused = [], []
     for member in preview.refused:
-        hints = hints_of(member.refusals)
+        hints = starting.hints_of(member.refusals)
         message = " ".join([*member.messages, *hints])
         refused_lines += [f"{_('refused')}: {member.chosen.title}", f"  {message}"]
         entry = _bulk_entry(member.chosen.title, None, "refused")
@@ -379,17 +348,17 @@ def _bulk_started(
             entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}
             lines += [f"  {compared.pair_text}"]
         entries.append(entry)
-    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
+    asked = [question for job in jobs for question in running.waiting_questions(job)] if waits else []
     mean = mean_difference_of(list(scored.values()))
-    lines += [*refused_lines, *mean_lines(mean), *waiting_lines(asked)]
+    lines += [*refused_lines, *mean_lines(mean), *running.waiting_lines(asked)]
     document = _bulk_document([*entries, *refused]) | {
         "mean_difference": asdict(mean) if mean else None,
         "group": str(sweep.pk),
         "limits": sweep.limits,
-        "questions": list(map(pending_document, asked)),
+        "questions": list(map(running.pending_document, asked)),
     }
-    is_good = not refused and all(map(is_well, jobs))
-    return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
+    is_good = not refused and all(map(starting.is_well, jobs))
+    return Output(document, lines, status=starting.WAITS_STATUS if asked else 0 if is_good else 1)
 
 
 def _bulk_outcome(key: UUID, waits: bool) -> Outcome | None:

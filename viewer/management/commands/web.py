@@ -15,12 +15,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
-from viewer.management.commands.up import (
-    refuse_taken_port,
-    refuse_unprotected_address,
-    served_address,
-    shown_address,
-)
+from viewer.management.commands import up
 from viewer.tls import InvalidCertificate, client_context
 
 CHECK_SECONDS = 5
@@ -41,18 +36,18 @@ class Command(ForklineCommand):
             refuse_unhealthy()
             self.say(["ok"])
             return
-        refuse_unprotected_address()
-        refuse_taken_port()
+        up.refuse_unprotected_address()
+        up.refuse_taken_port()
         prepare_data_folder()
         serving = _("Serving on %(address)s until Ctrl-C. login-link prints a link that logs in.")
-        self.say([serving % {"address": shown_address()}])
+        self.say([serving % {"address": up.shown_address()}])
         os.chdir(settings.ROOT)
         os.execv(sys.executable, [sys.executable, "-m", "checkpoint_site.server"])  # noqa: S606
 
 
 def refuse_unhealthy() -> None:
     """Raise CommandError unless the web server of this machine answers that it is healthy."""
-    address = f"{served_address()}/healthz"
+    address = f"{up.served_address()}/healthz"
     host = urlsplit(settings.ALLOWED_ORIGINS[0]).netloc.removeprefix("*.")
     request = Request(address, headers={"Host": host})  # noqa: S310
     # Not by a proxy that the environment names.

@@ -24,20 +24,7 @@ from viewer.models import Checkpoint, Job, Location, Question, Right, Run
 from viewer.presentation.export import ALL_FORMATS
 from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.search_filters import Filters, filters_from
-from viewer.web.api.examples import (
-    CHECKPOINT,
-    CHECKPOINTS,
-    COMPARISON,
-    EVENTS,
-    JOB,
-    JOBS,
-    LOCATION,
-    LOCATIONS,
-    QUESTIONS,
-    RESULTS,
-    RUN,
-    RUNS,
-)
+from viewer.web.api import examples
 from viewer.web.api.interface import MAX_KEY, answer, refused, route
 
 Key = Annotated[int, Path(ge=1, le=MAX_KEY, description="The key of a checkpoint.")]
@@ -79,7 +66,7 @@ def location_document(location: Location) -> dict[str, Any]:
     }
 
 
-@route("GET", "/locations", name="api-locations", right=Right.VIEW, example=LOCATIONS)
+@route("GET", "/locations", name="api-locations", right=Right.VIEW, example=examples.LOCATIONS)
 def locations(request: HttpRequest, after: After = "", limit: Limit = 100) -> HttpResponse:
     """List the locations that the token sees, the oldest first."""
     rows = Location.objects.select_related("host").order_by("pk")
@@ -88,13 +75,13 @@ def locations(request: HttpRequest, after: After = "", limit: Limit = 100) -> Ht
     return page("locations", rows, limit, location_document, "pk")
 
 
-@route("GET", "/locations/{uuid:uid}", name="api-location", right=Right.VIEW, example=LOCATION)
+@route("GET", "/locations/{uuid:uid}", name="api-location", right=Right.VIEW, example=examples.LOCATION)
 def location(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a location."""
     return answer(location_document(get_object_or_404(Location.objects.select_related("host"), uid=uid)))
 
 
-@route("GET", "/locations/{uuid:uid}/runs", name="api-runs", right=Right.VIEW, example=RUNS)
+@route("GET", "/locations/{uuid:uid}/runs", name="api-runs", right=Right.VIEW, example=examples.RUNS)
 def runs(request: HttpRequest, uid: UUID, after: After = "", limit: Limit = 100) -> HttpResponse:
     """List the runs of a location, those that were found last first, without their checkpoints."""
     found = get_object_or_404(Location, uid=uid)
@@ -111,7 +98,7 @@ def _imported_run(uid: UUID) -> Run:
     return run
 
 
-@route("GET", "/runs/{uuid:uid}", name="api-run", right=Right.VIEW, example=RUN)
+@route("GET", "/runs/{uuid:uid}", name="api-run", right=Right.VIEW, example=examples.RUN)
 def run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a run with its branches, and what is new at its location."""
     found = _imported_run(uid)
@@ -119,7 +106,13 @@ def run(request: HttpRequest, uid: UUID) -> HttpResponse:
     return answer({**run_document(found, []), "branches": branch_documents(list(heads))})
 
 
-@route("GET", "/runs/{uuid:uid}/checkpoints", name="api-checkpoints", right=Right.VIEW, example=CHECKPOINTS)
+@route(
+    "GET",
+    "/runs/{uuid:uid}/checkpoints",
+    name="api-checkpoints",
+    right=Right.VIEW,
+    example=examples.CHECKPOINTS,
+)
 def checkpoints(request: HttpRequest, uid: UUID, after: After = "", limit: Limit = 100) -> HttpResponse:
     """List the checkpoints of a run, the oldest first."""
     found = (
@@ -129,7 +122,7 @@ def checkpoints(request: HttpRequest, uid: UUID, after: After = "", limit: Limit
     return page("checkpoints", rows, limit, checkpoint_document, "row")
 
 
-@route("GET", "/checkpoints/{int:key}", name="api-checkpoint", right=Right.VIEW, example=CHECKPOINT)
+@route("GET", "/checkpoints/{int:key}", name="api-checkpoint", right=Right.VIEW, example=examples.CHECKPOINT)
 def checkpoint(request: HttpRequest, key: Key) -> HttpResponse:
     """Return what a checkpoint holds, without the secrets in it, as `forkline info --json`."""
     row = get_object_or_404(
@@ -139,7 +132,7 @@ def checkpoint(request: HttpRequest, key: Key) -> HttpResponse:
     return answer(info_document(row)[0])
 
 
-@route("GET", "/compare", name="api-compare", right=Right.VIEW, example=COMPARISON)
+@route("GET", "/compare", name="api-compare", right=Right.VIEW, example=examples.COMPARISON)
 def compare(
     request: HttpRequest,
     a: Annotated[int, Query(ge=1, le=MAX_KEY, description="The key of the baseline.")],
@@ -174,7 +167,7 @@ class SearchQuery(Schema):
     unattended: Literal["", "1"] = ""
 
 
-@route("GET", "/search", name="api-search", right=Right.VIEW, example=RESULTS)
+@route("GET", "/search", name="api-search", right=Right.VIEW, example=examples.RESULTS)
 def search(
     request: HttpRequest,
     filters: Query[SearchQuery],
@@ -221,7 +214,7 @@ def _jobs_after(text: str) -> Q:
     return Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last)
 
 
-@route("GET", "/jobs", name="api-jobs", right=Right.VIEW, example=JOBS)
+@route("GET", "/jobs", name="api-jobs", right=Right.VIEW, example=examples.JOBS)
 def jobs(
     request: HttpRequest,
     status: Annotated[str, Query(max_length=20, description="Only jobs with this status.")] = "",
@@ -248,14 +241,14 @@ def answer_job(job: Job, status: int = 200) -> HttpResponse:
     )
 
 
-@route("GET", "/jobs/{uuid:uid}", name="api-job", right=Right.VIEW, example=JOB)
+@route("GET", "/jobs/{uuid:uid}", name="api-job", right=Right.VIEW, example=examples.JOB)
 def job(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a job: its status, the checkpoints that it has written, its result and its pending questions."""
     rows = Job.objects.select_related("location", "run", "requested_by")
     return answer_job(get_object_or_404(rows, pk=uid))
 
 
-@route("GET", "/jobs/{uuid:uid}/events", name="api-job-events", right=Right.VIEW, example=EVENTS)
+@route("GET", "/jobs/{uuid:uid}/events", name="api-job-events", right=Right.VIEW, example=examples.EVENTS)
 def job_events(
     request: HttpRequest,
     uid: UUID,
@@ -284,7 +277,7 @@ def job_events(
     )
 
 
-@route("GET", "/questions", name="api-questions", right=Right.VIEW, example=QUESTIONS)
+@route("GET", "/questions", name="api-questions", right=Right.VIEW, example=examples.QUESTIONS)
 def questions(request: HttpRequest) -> HttpResponse:
     """List the questions that wait for a person, the oldest first, as `forkline answer --json`."""
     rows = Question.objects.waiting().select_related("job").order_by("asked_at", "pk")

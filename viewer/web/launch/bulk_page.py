@@ -14,22 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.recorded_calls import ModelChoice
 from viewer.host_requests import HostRefusal, ImportRun, ask, each_asked_once
-from viewer.launching.bulk import (
-    MAX_BYTES,
-    MAX_RUNS,
-    MODEL,
-    VALUE,
-    BulkPreview,
-    BulkRequest,
-    Chosen,
-    CommonEdit,
-    chosen_items,
-    each_once,
-    edited,
-    preview_bulk,
-    size_error,
-    start_bulk,
-)
+from viewer.launching import bulk
 from viewer.launching.options import ALL_AGENTS, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
@@ -60,8 +45,8 @@ class BulkForm(forms.Form):
         required=False,
         choices=[
             ("", _("none")),
-            (VALUE, _("An input or an entry of the state")),
-            (MODEL, _("Model")),
+            (bulk.VALUE, _("An input or an entry of the state")),
+            (bulk.MODEL, _("Model")),
         ],
         widget=forms.Select(attrs={"id": "part", "class": "input"}),
     )
@@ -99,9 +84,9 @@ class BulkForm(forms.Form):
         if "part" in values and not values["part"] and (values.get("name") or values.get("text")):
             # Otherwise the forks would start without the edit.
             self.add_error("part", gettext("Choose what the forks change."))
-        if values.get("part") == VALUE and not values.get("name"):
+        if values.get("part") == bulk.VALUE and not values.get("name"):
             self.add_error("name", gettext("Name what changes."))
-        if values.get("part") == MODEL and not values.get("text", "").strip():
+        if values.get("part") == bulk.MODEL and not values.get("text", "").strip():
             self.add_error("text", gettext("Name what changes."))
         return values
 
@@ -111,18 +96,18 @@ class BulkForm(forms.Form):
         return [self[name] for name in ("part", "name", "text")]
 
     @property
-    def edit(self) -> CommonEdit:
+    def edit(self) -> bulk.CommonEdit:
         """The edit, as far as it is valid."""
         values = self.cleaned_data if self.is_bound and self.is_valid() else {}
         part, text = values.get("part", ""), values.get("text", "")
-        return CommonEdit(part, values.get("name", ""), text.strip() if part == MODEL else text)
+        return bulk.CommonEdit(part, values.get("name", ""), text.strip() if part == bulk.MODEL else text)
 
 
 # The page.
 
 
 @dataclass(kw_only=True)
-class BulkPage(LaunchPage[BulkPreview, Sweep]):
+class BulkPage(LaunchPage[bulk.BulkPreview, Sweep]):
     """The form with the preview of its request. ``names`` are the values and roles that can be edited."""
 
     kind: Job.Kind
@@ -156,7 +141,7 @@ class BulkPage(LaunchPage[BulkPreview, Sweep]):
         return found
 
     def launch(self) -> Sweep:
-        return start_bulk(self.preview)
+        return bulk.start_bulk(self.preview)
 
 
 def _usage(limits: dict[str, Any], jobs: Any) -> list[str]:
@@ -170,11 +155,11 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     runs, checkpoints = _distinct(sent.getlist("run")), _distinct(sent.getlist("checkpoint"))
     form, limits = BulkForm(data), LimitsForm(data)
     collection = _collected(sent.get("collection", ""))
-    items = chosen_items(collection) if collection else []
+    items = bulk.chosen_items(collection) if collection else []
     count, names = len(runs) + len(checkpoints) + len(items), set[str]()
-    chosen = each_once([*selected(runs, checkpoints), *items]) if count <= MAX_RUNS else []
-    edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
-    if not size_error(one.checkpoint for one in chosen):
+    chosen = bulk.each_once([*selected(runs, checkpoints), *items]) if count <= bulk.MAX_RUNS else []
+    edit = form.edit if kind == Job.Kind.FORK else bulk.CommonEdit()
+    if not bulk.size_error(one.checkpoint for one in chosen):
         furthest = _with_copies([one.checkpoint for one in chosen if one.checkpoint])
         with each_asked_once():
             chosen = [_chosen(kind, one, form, edit, submission, names, furthest) for one in chosen]
@@ -185,7 +170,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         collection and collection.pk,
         sorted((name, sent.getlist(name)) for name in (*form.fields, *limits.fields)),
     ]
-    request = BulkRequest(
+    request = bulk.BulkRequest(
         kind=kind,
         chosen=chosen,
         count=count,
@@ -203,7 +188,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         kind=kind,
         form=form,
         limits=limits,
-        preview=preview_bulk(request),
+        preview=bulk.preview_bulk(request),
         collection=collection,
         runs=runs,
         checkpoints=checkpoints,
@@ -215,9 +200,9 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def selected(runs: Sequence[str], checkpoints: Sequence[str]) -> list[Chosen]:
+def selected(runs: Sequence[str], checkpoints: Sequence[str]) -> list[bulk.Chosen]:
     """What an address names: the newest checkpoint of each run, and checkpoints by their keys."""
-    return each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)])
+    return bulk.each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)])
 
 
 def _collected(text: str) -> Collection | None:
@@ -225,12 +210,12 @@ def _collected(text: str) -> Collection | None:
     return Collection.objects.filter(pk=pk).first() if pk else None
 
 
-def _gone(title: str) -> Chosen:
+def _gone(title: str) -> bulk.Chosen:
     message = gettext("It was removed.")
-    return Chosen(title[:MAX_NAME], refusals=[Refusal(Code.CHECKPOINT, message)])
+    return bulk.Chosen(title[:MAX_NAME], refusals=[Refusal(Code.CHECKPOINT, message)])
 
 
-def _of_runs(texts: Sequence[str]) -> list[Chosen]:
+def _of_runs(texts: Sequence[str]) -> list[bulk.Chosen]:
     """The newest checkpoint of each run, from which the engine would continue it."""
     named = Run.objects.filter(uid__in=[uid for text in texts if (uid := uuid_of(text))])
     runs = {run.uid: run for run in named.select_related("location")}
@@ -248,21 +233,21 @@ def _of_runs(texts: Sequence[str]) -> list[Chosen]:
         if (one := runs.get(uid) if uid else None) is None:
             found.append(_gone(text))
         elif checkpoint := checkpoints.get(one.pk):
-            found.append(Chosen(str(one), checkpoint))
+            found.append(bulk.Chosen(str(one), checkpoint))
         else:
             message = gettext("No checkpoints yet")
-            found.append(Chosen(str(one), refusals=[Refusal(Code.CHECKPOINT, message)]))
+            found.append(bulk.Chosen(str(one), refusals=[Refusal(Code.CHECKPOINT, message)]))
     return found
 
 
-def _of_checkpoints(texts: Sequence[str]) -> list[Chosen]:
+def _of_checkpoints(texts: Sequence[str]) -> list[bulk.Chosen]:
     pks = dict[str, int]()
     for text in texts:
         with suppress(InvalidInput):
             pks[text] = whole_number(text, 1, 2**63 - 1)
     rows = _checkpoints().in_bulk(list(pks.values()))
     found = [(text, rows.get(pks.get(text, 0))) for text in texts]
-    return [Chosen(str(row.run), row) if row else _gone(text) for text, row in found]
+    return [bulk.Chosen(str(row.run), row) if row else _gone(text) for text, row in found]
 
 
 def _checkpoints() -> Any:
@@ -275,7 +260,7 @@ def _with_copies(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
 
     Only as many as may be decoded besides the chosen ones. Loads the copies of all.
     """
-    room, found = MAX_BYTES - sum(one.size for one in checkpoints), dict[int, Checkpoint]()
+    room, found = bulk.MAX_BYTES - sum(one.size for one in checkpoints), dict[int, Checkpoint]()
     for pk, row in furthest_of(checkpoints).items():
         if row.size <= room:
             room -= row.size
@@ -286,13 +271,13 @@ def _with_copies(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
 
 def _chosen(
     kind: Job.Kind,
-    one: Chosen,
+    one: bulk.Chosen,
     form: BulkForm,
-    edit: CommonEdit,
+    edit: bulk.CommonEdit,
     submission: Submission,
     names: set[str],
     furthest: Mapping[int, Checkpoint],
-) -> Chosen:
+) -> bulk.Chosen:
     """The run with its request, or the reasons why it has none. Adds what an edit could name to ``names``.
 
     ``furthest`` has the checkpoint from which the cost is estimated.
@@ -301,7 +286,7 @@ def _chosen(
     if checkpoint is None:
         return one
     if refusals := copy_refusals(checkpoint):
-        return Chosen(one.title, checkpoint, refusals=refusals)
+        return bulk.Chosen(one.title, checkpoint, refusals=refusals)
     try:
         source = source_at(checkpoint)
         contents = source.contents
@@ -309,7 +294,7 @@ def _chosen(
             *dimension_values(contents)[1],
             *(role for role in stored_models(contents) if role != ALL_AGENTS),
         }
-        edits, models = edited(contents, edit)
+        edits, models = bulk.edited(contents, edit)
         values = form.cleaned_data if form.is_bound and form.is_valid() else {}
         request = FORKS_AND_RESUMES[kind](
             checkpoint=checkpoint,
@@ -327,7 +312,7 @@ def _chosen(
             requested_by=submission.user,
         )
     except LaunchRefused as refused:
-        return Chosen(one.title, checkpoint, refusals=refused.refusals)
+        return bulk.Chosen(one.title, checkpoint, refusals=refused.refusals)
     except HostRefusal as refused:
-        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.START, refused)])
-    return Chosen(one.title, checkpoint, request)
+        return bulk.Chosen(one.title, checkpoint, refusals=[Refusal(Code.START, refused)])
+    return bulk.Chosen(one.title, checkpoint, request)

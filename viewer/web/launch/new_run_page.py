@@ -32,16 +32,8 @@ from viewer.launching.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run
 from viewer.redaction import MARKER
 from viewer.web.fields import KINDS, Typed, ValueField, valid_values
+from viewer.web.launch import options
 from viewer.web.launch.edits import PreflightForm, ValuesForm, values_part
-from viewer.web.launch.options import (
-    LimitsForm,
-    OptionParts,
-    StartTimeForm,
-    checkpoints_form,
-    new_models_form,
-    no_models_form,
-    run_settings_part,
-)
 from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Submission, retry_of_run
 
@@ -193,15 +185,15 @@ class NewRunParts:
             )
         self.inputs_form = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
         self.inputs = values_part(self.inputs_form)
-        models = no_models_form()
+        models = options.no_models_form()
         if kind.can_warm_cache:
-            models = new_models_form(agents_roles(found) if found else [], data)
-        self.options = OptionParts(
+            models = options.new_models_form(agents_roles(found) if found else [], data)
+        self.options = options.OptionParts(
             models,
-            checkpoints_form(engine, project, entity, (), data),
-            StartTimeForm(data),
-            LimitsForm(data),
-            run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data),
+            options.checkpoints_form(engine, project, entity, (), data),
+            options.StartTimeForm(data),
+            options.LimitsForm(data),
+            options.run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data),
         )
         self.target = WriteTargetForm(data, project, location)
 

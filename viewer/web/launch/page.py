@@ -16,27 +16,12 @@ from viewer.engines.editable import Editable, Schema, StateEntry
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
+from viewer.launching import refusals, requests
 from viewer.launching.edits import added_value
 from viewer.launching.options import NEW_THREAD_NAME, PUBLISH_INTO, SCRATCH
 from viewer.launching.other_host import other_locations
 from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import CodeChanges, LaunchPreview, code_changes, preview_launch
-from viewer.launching.refusals import (
-    UNCHECKED,
-    AlreadyStarted,
-    CheckedLaunch,
-    Code,
-    Findings,
-    LaunchRefused,
-    Refusal,
-)
-from viewer.launching.requests import (
-    CheckpointRequest,
-    ForkRequest,
-    LaunchOptions,
-    PublishRequest,
-    fork_branch,
-)
 from viewer.launching.start import (
     NEW_THREAD,
     PublishPreview,
@@ -48,8 +33,7 @@ from viewer.launching.start import (
 from viewer.launching.sweep import SweepPreview
 from viewer.models import Checkpoint, Job, Location, PreflightCheck
 from viewer.web.fields import ChoiceField, OptionField, valid_values
-from viewer.web.launch.answers import answers_part
-from viewer.web.launch.conversations import conversation_parts, without_conversations
+from viewer.web.launch.conversations import answers_form, conversation_parts, without_conversations
 from viewer.web.launch.edits import (
     ForkForm,
     ModesForm,
@@ -65,7 +49,7 @@ from viewer.web.launch.options import models_form
 from viewer.web.launch.prefilled import Retry, StartingPoint, Submission, prefilled, retry_of_fork, source_at
 
 # What a page previews, and what its form starts.
-Preview = TypeVar("Preview", bound=CheckedLaunch | None)
+Preview = TypeVar("Preview", bound=refusals.CheckedLaunch | None)
 FromCheckpoint = TypeVar("FromCheckpoint", bound=LaunchPreview | SweepPreview)
 Started = TypeVar("Started")
 
@@ -92,7 +76,7 @@ class LaunchPage(Generic[Preview, Started]):
     preview: Preview
     retry: Retry | None = None
     notice: str = ""
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[refusals.Refusal] = field(default_factory=list)
 
     @property
     def forms(self) -> Sequence[Form]:
@@ -104,14 +88,14 @@ class LaunchPage(Generic[Preview, Started]):
         raise NotImplementedError
 
     @property
-    def findings(self) -> Findings | None:
-        preview: CheckedLaunch | None = self.preview
+    def findings(self) -> refusals.Findings | None:
+        preview: refusals.CheckedLaunch | None = self.preview
         return preview.findings if preview else None
 
     @property
-    def refusals(self) -> list[Refusal]:
+    def refusals(self) -> list[refusals.Refusal]:
         """Each reason once, including those of an attempted start."""
-        preview: CheckedLaunch | None = self.preview
+        preview: refusals.CheckedLaunch | None = self.preview
         found = preview.refusals if preview else []
         each = {(one.code, one.message, one.field): one for one in [*found, *self.refused]}
         return list(each.values())
@@ -151,7 +135,7 @@ class LaunchPage(Generic[Preview, Started]):
     @property
     def is_unchecked(self) -> bool:
         """Whether only a preflight check is missing, which nobody has asked for yet."""
-        missing = [one for one in self.refusals if one.field == UNCHECKED]
+        missing = [one for one in self.refusals if one.field == refusals.UNCHECKED]
         return bool(missing) and self.refusals == missing and not (self.refused or self.form_errors)
 
     @property
@@ -170,10 +154,10 @@ class LaunchPage(Generic[Preview, Started]):
             return None
         try:
             return self.launch()
-        except LaunchRefused as refused:
-            if isinstance(refused, AlreadyStarted):
+        except refusals.LaunchRefused as refused:
+            if isinstance(refused, refusals.AlreadyStarted):
                 self.key = uuid4()
-            again = [one.message for one in refused.refusals if one.code == Code.SEND_AGAIN]
+            again = [one.message for one in refused.refusals if one.code == refusals.Code.SEND_AGAIN]
             self.notice = " ".join(again)
             self.refused = [] if again else refused.refusals
             return None
@@ -186,7 +170,7 @@ def errors_of(form: Form) -> Iterator[FieldError]:
             yield FieldError(form[name].id_for_label, str(form[name].label), str(message))
 
 
-def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightCheck | None:
+def preflight_for(request: requests.CheckpointRequest, form: PreflightForm) -> PreflightCheck | None:
     """The preflight check of this request, after starting it or accepting its effects if the form asks."""
     return preflight_of(
         request,
@@ -204,7 +188,7 @@ class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
     """The page of a launch from a checkpoint."""
 
     @property
-    def request(self) -> CheckpointRequest:
+    def request(self) -> requests.CheckpointRequest:
         """The request that the page shows."""
         return self.preview.request
 
@@ -229,7 +213,7 @@ class ForkParts:
     """
 
     def __init__(
-        self, type_: type[ForkRequest], source: StartingPoint, data: Any, submission: Submission
+        self, type_: type[requests.ForkRequest], source: StartingPoint, data: Any, submission: Submission
     ) -> None:
         contents, is_fork = source.contents, type_.kind == Job.Kind.FORK
         engine, edits = engine_of(contents), data if is_fork else None
@@ -247,7 +231,7 @@ class ForkParts:
             self.target.leave_only_entry_point()
         # A resume continues the thread itself, so that nothing is chosen for a person.
         must_choose = not is_fork and submission.data is not None
-        self.answers = answers_part(data, edited, must_choose, submission.chosen)
+        self.answers = answers_form(data, edited, must_choose, submission.chosen)
         self.inputs: ValuesPart | None = None
         if edited.inputs is not None:
             form = ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs)
@@ -271,7 +255,7 @@ class ForkParts:
     def forms(self) -> Sequence[Form]:
         """The forms, in the order of the page."""
         return (
-            *([self.answers.form] if self.answers else []),
+            *([self.answers] if self.answers else []),
             *(part.form for part in self.values),
             *(form for part in self.conversations for form in part.forms.forms),
             self.modes,
@@ -292,7 +276,7 @@ class ForkParts:
             keep=self.target.units_kept,
             replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
             as_node=self.target.chosen_node,
-            answers=self.answers.form.answers if self.answers else {},
+            answers=self.answers.answers if self.answers else {},
         )
 
     @property
@@ -394,7 +378,7 @@ class ForkPage(CheckpointPage[LaunchPreview, Job]):
 
 
 def fork_page(
-    type_: type[ForkRequest],
+    type_: type[requests.ForkRequest],
     checkpoint: Checkpoint,
     submission: Submission,
     retried: Job | None,
@@ -419,7 +403,7 @@ def fork_page(
         key=submission.key,
     )
     if not request.branch:
-        request = replace(request, branch=fork_branch(request))
+        request = replace(request, branch=requests.fork_branch(request))
     preview = preview_launch(request)
     if preview.needs_preflight and not parts.target.errors:
         preview.add_findings(preflight_for(request, preflight))
@@ -428,7 +412,7 @@ def fork_page(
 
 
 def _prefilled(
-    type_: type[ForkRequest], source: StartingPoint, submission: Submission
+    type_: type[requests.ForkRequest], source: StartingPoint, submission: Submission
 ) -> MultiValueDict[str, str] | None:
     is_link = submission.data is None and (submission.call or submission.value)
     if not is_link or type_.kind != Job.Kind.FORK:
@@ -437,7 +421,9 @@ def _prefilled(
     return prefilled(source, submission, [part.form for part in first.values], first.outputs_form)
 
 
-def _retry(type_: type[ForkRequest], source: StartingPoint, submission: Submission, job: Job) -> Retry:
+def _retry(
+    type_: type[requests.ForkRequest], source: StartingPoint, submission: Submission, job: Job
+) -> Retry:
     first, taken = ForkParts(type_, source, None, submission), source.checkpoint.location.taken_branches
     values = [part.form for part in first.values]
     if settings := first.options.settings:
@@ -491,7 +477,7 @@ class PublishPage(LaunchPage[PublishPreview, Job]):
         return (self.form,)
 
     @property
-    def request(self) -> PublishRequest:
+    def request(self) -> requests.PublishRequest:
         return self.preview.request
 
     @property
@@ -514,12 +500,12 @@ def publish_page(checkpoint: Checkpoint, submission: Submission, into: str) -> P
     values = {"into": into, "thread": proposed_thread(checkpoint)}
     if form.is_bound:
         values = valid_values(form)
-    request = PublishRequest(
+    request = requests.PublishRequest(
         checkpoint=checkpoint,
         into=values.get("into") or NEW_THREAD,
         thread=values.get("thread") or "",
         project=checkpoint.location.project,
-        options=LaunchOptions(waits_for_host=bool(values.get("waits_for_host"))),
+        options=requests.LaunchOptions(waits_for_host=bool(values.get("waits_for_host"))),
         key=submission.key,
         requested_by=submission.user,
     )

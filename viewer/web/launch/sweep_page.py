@@ -35,15 +35,7 @@ from viewer.launching.sweep import (
 )
 from viewer.models import Checkpoint, Job, Sweep
 from viewer.web.fields import ValueField, parsed, valid_values
-from viewer.web.launch.edits import (
-    KIND_LABELS,
-    BranchForm,
-    FieldView,
-    OutputsForm,
-    PreflightForm,
-    ValuesForm,
-    shown_text,
-)
+from viewer.web.launch import edits
 from viewer.web.launch.options import (
     ModelField,
     ModelsForm,
@@ -157,7 +149,7 @@ class AnswersField(DimensionField):
         return parsed(lambda: answer_dimension(self.question, text))
 
 
-class SweepForm(BranchForm):
+class SweepForm(edits.BranchForm):
     """What varies, and the function that scores the results."""
 
     score = score_field()
@@ -193,7 +185,7 @@ TEXTS_AT_FIRST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class VariationPart(FieldView):
+class VariationPart(edits.FieldView):
     """The typed values of one dimension."""
 
     field: DimensionField
@@ -211,7 +203,7 @@ class VariationPart(FieldView):
             return field.stored
         if isinstance(field, ModelsField):
             return field.model.stored
-        return shown_text(field.value) if isinstance(field, ValuesField) else ""
+        return edits.shown_text(field.value) if isinstance(field, ValuesField) else ""
 
     @property
     def kind_label(self) -> str:
@@ -219,7 +211,11 @@ class VariationPart(FieldView):
         if not isinstance(field, ValuesField | SettingsField):
             return ""
         # The label of a list explains the format of a fork's form, which differs here.
-        return gettext("list") if field.value.kind is ValueKind.LIST else str(KIND_LABELS[field.value.kind])
+        return (
+            gettext("list")
+            if field.value.kind is ValueKind.LIST
+            else str(edits.KIND_LABELS[field.value.kind])
+        )
 
     @property
     def hint(self) -> str:
@@ -261,8 +257,8 @@ def dimension_fields(
     engine = engine_of(contents)
     editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
     group, stored = dimension_values(contents)
-    values = ValuesForm(None, group, stored).value_fields.values()
-    too_long = OutputsForm(None, editable.outputs).too_long
+    values = edits.ValuesForm(None, group, stored).value_fields.values()
+    too_long = edits.OutputsForm(None, editable.outputs).too_long
     return [
         *(ValuesField(group, value) for value in values),
         *(AnswersField(question, number) for number, question in enumerate(editable.questions, 1)),
@@ -370,7 +366,7 @@ class SweepPage(CheckpointPage[SweepPreview, Sweep]):
 def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) -> SweepPage:
     """The page in its initial state, or with the submitted values. ``sweep_key`` identifies the sweep."""
     source, data = source_at(checkpoint), submission.data
-    models, preflight = models_form(source.contents, data), PreflightForm(data)
+    models, preflight = models_form(source.contents, data), edits.PreflightForm(data)
     schema = source.schema(source.entry_point(data))
     as_nodes = engine_of(source.contents).editable(source.contents).as_nodes and schema.units
     fields = dimension_fields(source.contents, models, schema)

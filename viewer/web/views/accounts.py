@@ -41,15 +41,7 @@ from sesame.views import LoginView
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ApiToken, Level, Location, ReaderSettings, Right, access_of
-from viewer.records.accounts import (
-    address_of,
-    person_of,
-    person_to_mail,
-    reset_password,
-    send_mail_token,
-    send_reset_link,
-    set_address,
-)
+from viewer.records import accounts
 from viewer.records.audit import Action, Audited, record
 from viewer.records.invitations import MAX_TOKEN
 from viewer.records.locations import location_named
@@ -197,11 +189,11 @@ def forgot(request: HttpRequest) -> HttpResponse:
     is_sent = False
     if request.method == "POST" and has_mail():
         try:
-            person = person_to_mail(one_line_text(request.POST.get("name", "").strip(), 254))
+            person = accounts.person_to_mail(one_line_text(request.POST.get("name", "").strip(), 254))
         except InvalidInput:
             return render(request, "passwords/forgot.html", {"has_mail": True, "is_empty": True}, status=422)
         if person:
-            send_reset_link(person)
+            accounts.send_reset_link(person)
         is_sent = True
     return render(request, "passwords/forgot.html", {"has_mail": has_mail(), "is_sent": is_sent})
 
@@ -214,12 +206,12 @@ def reset(request: HttpRequest, token: str) -> HttpResponse:
 
     So who has a second factor is still asked for it.
     """
-    person = person_of(token)
+    person = accounts.person_of(token)
     if person is None:
         return render(request, "passwords/dead.html", status=HTTPStatus.FORBIDDEN)
     form: Any = SetPasswordForm(person, request.POST if request.method == "POST" else None)
     if form.is_valid():
-        if reset_password(token, form.save(commit=False).password) is None:
+        if accounts.reset_password(token, form.save(commit=False).password) is None:
             return render(request, "passwords/dead.html", status=HTTPStatus.FORBIDDEN)
         messages.success(request, _("Your password was changed. Log in with it."))
         return redirect("login")
@@ -261,10 +253,10 @@ def change_address(request: HttpRequest) -> HttpResponse:
         return render(request, "passwords/address.html", context, status=422 if form.is_bound else 200)
     address = form.cleaned_data["address"]
     if not address:
-        set_address(request.user, "")
+        accounts.set_address(request.user, "")
         messages.success(request, _("Removed."))
     elif has_mail():
-        send_mail_token(request.user, address)
+        accounts.send_mail_token(request.user, address)
         messages.success(request, _("Open the link that was sent to %(address)s.") % {"address": address})
     return redirect("account")
 
@@ -274,12 +266,12 @@ def change_address(request: HttpRequest) -> HttpResponse:
 def confirm_address(request: HttpRequest, token: str) -> HttpResponse:
     """Store a mail address whose mail the user reads. Opening the link does not store it."""
     assert isinstance(request.user, User)
-    address = address_of(request.user, token)
+    address = accounts.address_of(request.user, token)
     if address is None:
         return render(request, "passwords/dead.html", {"of_address": True}, status=HTTPStatus.FORBIDDEN)
     if request.method != "POST":
         return render(request, "passwords/confirm.html", {"address": address})
-    set_address(request.user, address)
+    accounts.set_address(request.user, address)
     messages.success(request, _("Saved."))
     return redirect("account")
 

@@ -36,16 +36,8 @@ from viewer.launching.replay import (
 from viewer.launching.replay import replay as start_replay
 from viewer.launching.requests import ReplayRequest, edits_not_kept, edits_to_repeat, matching_entry_point
 from viewer.models import Checkpoint, Collection, Job, Right, Sweep
+from viewer.presentation import sweeps
 from viewer.presentation.jobs.pages import shown_job
-from viewer.presentation.sweeps import (
-    CallView,
-    answers_of,
-    call_named,
-    call_views,
-    recorded_call,
-    recorded_calls_of,
-    replays_of,
-)
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.permissions import requires
@@ -57,14 +49,7 @@ from viewer.web.launch.edits import first_error
 from viewer.web.launch.options import LimitsForm, StartTimeForm, launch_options, limit_texts, score_field
 from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Retry, StartingPoint, Submission, editable_parts_of
-from viewer.web.views.launches import (
-    before_form,
-    content_key,
-    get_checkpoint,
-    launch_response,
-    retried_job,
-    submission_of,
-)
+from viewer.web.views import launches
 
 
 class StoredField(OptionField):
@@ -129,7 +114,7 @@ class ReplayPage(LaunchPage[ReplayPreview, Job]):
     timing: StartTimeForm
     limits: LimitsForm
     preview: ReplayPreview
-    recorded: CallView
+    recorded: sweeps.CallView
 
     @property
     def forms(self) -> Sequence[forms.Form]:
@@ -160,7 +145,7 @@ class ReplayPage(LaunchPage[ReplayPreview, Job]):
 
 
 def replay_page(
-    point: StartingPoint, recorded: CallView, submission: Submission, retried: Job | None
+    point: StartingPoint, recorded: sweeps.CallView, submission: Submission, retried: Job | None
 ) -> ReplayPage:
     """The page in its initial state, or with the submitted values."""
     data, call = submission.data, recorded.call
@@ -251,7 +236,7 @@ def calls_replay_page(calls: Mapping[str, Any], submission: Submission, key: UUI
         seen_plan=None if data is None else data.get("shown"),
     )
     preview = preview_calls_replay(request)
-    views = [view for one in preview.starting for view in call_views([one.call], one.checkpoint)]
+    views = [view for one in preview.starting for view in sweeps.call_views([one.call], one.checkpoint)]
     return CallsReplayPage(
         **submission.page_values,
         form=form,
@@ -303,12 +288,12 @@ def index(request: HttpRequest, pk: int) -> HttpResponse:
     checkpoint = _checkpoint(pk)
     context = _context(checkpoint)
     try:
-        calls = recorded_calls_of(checkpoint)
+        calls = sweeps.recorded_calls_of(checkpoint)
     except NotReadable as error:
         return render(request, "calls/list.html", {**context, "not_readable": error.message})
     end = min(number_in(request.GET.get("before", "")) or len(calls), len(calls))
     start = max(0, end - PAGE)
-    context |= {"views": call_views(calls[start:end], checkpoint)[::-1], "older": start}
+    context |= {"views": sweeps.call_views(calls[start:end], checkpoint)[::-1], "older": start}
     return render(request, "calls/list.html", context)
 
 
@@ -326,7 +311,7 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
         contents = readable_contents(checkpoint)
     except NotReadable as error:
         return render(request, "calls/page.html", {**context, "not_readable": error.message})
-    context["found"] = found = call_named(calls_in(contents), call, checkpoint)
+    context["found"] = found = sweeps.call_named(calls_in(contents), call, checkpoint)
     if found:
         opens(Audited.CALL, f"{checkpoint.pk}/{found.view.call.name}")
         can_fork = found.view.call.part in editable_parts_of(request.user, checkpoint, contents)
@@ -335,13 +320,17 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
     return render(request, "calls/page.html", context)
 
 
-def _replays_of(checkpoint: Checkpoint, view: CallView, can_fork: bool) -> dict[str, object]:
+def _replays_of(checkpoint: Checkpoint, view: sweeps.CallView, can_fork: bool) -> dict[str, object]:
     """The replays of a call. The newest one has its answers, and until it has ended its bar."""
-    replays = replays_of(checkpoint, view.call.name)
+    replays = sweeps.replays_of(checkpoint, view.call.name)
     if not replays:
         return {}
     newest = replays[0]
-    context: dict[str, object] = {"replays": replays, "job": newest, "answers": answers_of(newest, view)}
+    context: dict[str, object] = {
+        "replays": replays,
+        "job": newest,
+        "answers": sweeps.answers_of(newest, view),
+    }
     context["can_fork"] = can_fork
     return context if newest.has_ended else context | {"shown": shown_job(newest)}
 
@@ -350,12 +339,12 @@ def answers_context(request: HttpRequest, job: Job) -> dict[str, object]:
     """The answers of a replay, and whether a fork can use them; empty for another job."""
     if job.kind != Job.Kind.REPLAY:
         return {}
-    read = recorded_call(job)
+    read = sweeps.recorded_call(job)
     if read is None or job.checkpoint is None:
-        return {"answers": answers_of(job, None)}
+        return {"answers": sweeps.answers_of(job, None)}
     contents, view = read
     parts = editable_parts_of(request.user, job.checkpoint, contents)
-    return {"answers": answers_of(job, view), "can_fork": view.call.part in parts}
+    return {"answers": sweeps.answers_of(job, view), "can_fork": view.call.part in parts}
 
 
 @requires(Right.VIEW)
@@ -374,13 +363,13 @@ def answers(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     """The form that replays a call. Sending it starts the job, once."""
-    checkpoint = get_checkpoint(pk)
-    if response := before_form(request, checkpoint.location):
+    checkpoint = launches.get_checkpoint(pk)
+    if response := launches.before_form(request, checkpoint.location):
         return response
     page = _replay_page(request, checkpoint, call)
     if page is None:
         return _call_page(request, checkpoint, call)
-    return launch_response(
+    return launches.launch_response(
         request, page, "calls/replays/form.html", lambda: _replay_context(page), Job.get_absolute_url
     )
 
@@ -389,7 +378,7 @@ def replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
 @require_POST
 def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     """What the form would do. Nothing starts."""
-    checkpoint = get_checkpoint(pk)
+    checkpoint = launches.get_checkpoint(pk)
     page = _replay_page(request, checkpoint, call)
     if page is None:
         return _call_page(request, checkpoint, call)
@@ -401,8 +390,8 @@ def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     """The form that replays all calls of a branch. Sending it starts a job for each, once."""
-    checkpoint = get_checkpoint(pk)
-    if response := before_form(request, checkpoint.location):
+    checkpoint = launches.get_checkpoint(pk)
+    if response := launches.before_form(request, checkpoint.location):
         return response
     page = _branch_page(request, checkpoint)
     return _calls_response(request, page) if page else redirect("checkpoint-calls", pk)
@@ -412,7 +401,7 @@ def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     """What the form would do. Nothing starts."""
-    page = _branch_page(request, get_checkpoint(pk))
+    page = _branch_page(request, launches.get_checkpoint(pk))
     return _calls_plan(request, page) if page else redirect("checkpoint-calls", pk)
 
 
@@ -439,17 +428,19 @@ def _branch_page(request: HttpRequest, checkpoint: Checkpoint) -> CallsReplayPag
     project = checkpoint.location.project
     entry_point = matching_entry_point(contents, project)
     calls = calls_of_branch(checkpoint, calls_in(contents), project, entry_point)
-    return calls_replay_page(calls, submission_of(request), content_key(request))
+    return calls_replay_page(calls, launches.submission_of(request), launches.content_key(request))
 
 
 def _collection_page(request: HttpRequest, pk: int) -> CallsReplayPage:
     calls = calls_of_collection(get_object_or_404(Collection, pk=pk))
-    return calls_replay_page(calls, submission_of(request), content_key(request))
+    return calls_replay_page(calls, launches.submission_of(request), launches.content_key(request))
 
 
 def _calls_response(request: HttpRequest, page: CallsReplayPage) -> HttpResponse:
     template = "calls/replays/all_calls.html"
-    return launch_response(request, page, template, lambda: _calls_context(page), Sweep.get_absolute_url)
+    return launches.launch_response(
+        request, page, template, lambda: _calls_context(page), Sweep.get_absolute_url
+    )
 
 
 def _calls_plan(request: HttpRequest, page: CallsReplayPage) -> HttpResponse:
@@ -480,14 +471,14 @@ def _replay_page(request: HttpRequest, checkpoint: Checkpoint, name: str) -> Rep
         contents = readable_contents(checkpoint)
     except NotReadable:
         return None
-    found = call_named(calls_in(contents), name, checkpoint)
+    found = sweeps.call_named(calls_in(contents), name, checkpoint)
     if found is None:
         return None
     point = StartingPoint(checkpoint, contents, checkpoint.location.project)
-    retried = retried_job(
+    retried = launches.retried_job(
         request, checkpoint=checkpoint, kind=Job.Kind.REPLAY, request__replay__recorded=name
     )
-    return replay_page(point, found.view, submission_of(request), retried)
+    return replay_page(point, found.view, launches.submission_of(request), retried)
 
 
 def _replay_context(page: ReplayPage) -> dict[str, object]:

@@ -20,27 +20,8 @@ from viewer.presentation.listing import (
     pages_of,
     subject_of,
 )
+from viewer.records import collections
 from viewer.records.audit import Audited, opens
-from viewer.records.collections import (
-    MAX_DESCRIPTION,
-    MAX_EXPECTED,
-    MAX_NAME,
-    MAX_NOTE,
-    ItemChanged,
-    NotCollected,
-    NotImported,
-    Subject,
-    add_items,
-    change_collection,
-    change_item,
-    collection_named,
-    delete_collection,
-    import_items,
-    items_in,
-    lines_of,
-    remove_item,
-    seen_mark,
-)
 from viewer.records.permissions import person_of, requires
 from viewer.web.launch.bulk_page import selected
 from viewer.web.views.checkpoints import download
@@ -56,13 +37,13 @@ class ItemForm(forms.Form):
     note = forms.CharField(
         label=gettext_lazy("Note"),
         required=False,
-        max_length=MAX_NOTE,
+        max_length=collections.MAX_NOTE,
         widget=forms.Textarea(attrs={"class": "input", "rows": 4}),
     )
     expected = forms.CharField(
         label=gettext_lazy("Expected answer"),
         required=False,
-        max_length=MAX_EXPECTED,
+        max_length=collections.MAX_EXPECTED,
         widget=forms.Textarea(attrs={"class": "input", "rows": 6, "spellcheck": "false"}),
     )
 
@@ -72,7 +53,7 @@ class AddForm(ItemForm):
 
     name = forms.CharField(
         label=gettext_lazy("Collection"),
-        max_length=MAX_NAME,
+        max_length=collections.MAX_NAME,
         widget=forms.TextInput(attrs={"class": "input", "list": "collections", "autocomplete": "off"}),
     )
     field_order = ("name", "note", "expected")
@@ -83,13 +64,13 @@ class CollectionForm(forms.Form):
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
-        max_length=MAX_NAME,
+        max_length=collections.MAX_NAME,
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
     )
     description = forms.CharField(
         label=gettext_lazy("Description"),
         required=False,
-        max_length=MAX_DESCRIPTION,
+        max_length=collections.MAX_DESCRIPTION,
         widget=forms.Textarea(attrs={"class": "input", "rows": 3}),
     )
 
@@ -106,8 +87,8 @@ def index(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     """Make a collection, or open the one that has this name."""
     try:
-        made = collection_named(request.POST.get("name", ""), person_of(request))
-    except NotCollected as error:
+        made = collections.collection_named(request.POST.get("name", ""), person_of(request))
+    except collections.NotCollected as error:
         messages.error(request, translate(error))
         return redirect("collections")
     return redirect(made)
@@ -141,10 +122,12 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     collection, form = _collection(pk), CollectionForm(request.POST)
     try:
         if form.is_valid():
-            change_collection(collection, form.cleaned_data["name"], form.cleaned_data["description"])
+            collections.change_collection(
+                collection, form.cleaned_data["name"], form.cleaned_data["description"]
+            )
             messages.success(request, _("Saved."))
             return redirect(collection)
-    except NotCollected as error:
+    except collections.NotCollected as error:
         form.add_error("name", translate(error))
     return _page(request, collection, form=form)
 
@@ -154,7 +137,7 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete a collection with its items."""
     collection = _collection(pk)
-    delete_collection(collection)
+    collections.delete_collection(collection)
     messages.success(request, _("Deleted the collection “%(name)s”.") % {"name": collection.name})
     return redirect("collections")
 
@@ -172,25 +155,27 @@ def add(request: HttpRequest) -> HttpResponse:
         context |= {"subjects": subjects, "missing": missing}
         if form.is_valid() and subjects:
             return _added(request, form.cleaned_data, subjects)
-    except NotCollected as error:
+    except collections.NotCollected as error:
         context["notice"] = error.message
     return render(request, "collections/add.html", context, status=422 if form.is_bound else 200)
 
 
-def _added(request: HttpRequest, texts: dict[str, str], subjects: list[Subject]) -> HttpResponse:
+def _added(request: HttpRequest, texts: dict[str, str], subjects: list[collections.Subject]) -> HttpResponse:
     """Add them, and redirect to the collection. Raises NotCollected."""
-    collection = collection_named(texts["name"], person_of(request))
-    new_items = add_items(collection, subjects, person_of(request), texts["note"], texts["expected"])
+    collection = collections.collection_named(texts["name"], person_of(request))
+    new_items = collections.add_items(
+        collection, subjects, person_of(request), texts["note"], texts["expected"]
+    )
     count, present = len(new_items), len(subjects) - len(new_items)
     messages.success(request, " ".join(added_texts(count, present)))
     return redirect(collection)
 
 
-def _subjects(sent: QueryDict) -> tuple[list[Subject], list[str]]:
+def _subjects(sent: QueryDict) -> tuple[list[collections.Subject], list[str]]:
     """What is added, and the names of what is not there. Raises NotCollected."""
     runs, checkpoints = sent.getlist("run"), sent.getlist("checkpoint")
     if len(runs) + len(checkpoints) > MAX_SELECTED:
-        raise NotCollected("collection.too_many_selected", most=MAX_SELECTED)
+        raise collections.NotCollected("collection.too_many_selected", most=MAX_SELECTED)
     kind, part = sent.get("kind", ""), sent.get("part", "")
     found, missing = [], []
     for one in selected(list(dict.fromkeys(runs)), list(dict.fromkeys(checkpoints))):
@@ -208,13 +193,13 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(CollectionItem.objects.select_related("collection"), pk=pk)
     texts = {"note": found.note, "expected": found.expected}
     form = ItemForm(request.POST if request.method == "POST" else None, initial=texts)
-    context: dict[str, Any] = {"form": form, "seen": seen_mark(found)}
+    context: dict[str, Any] = {"form": form, "seen": collections.seen_mark(found)}
     if form.is_valid():
         try:
-            change_item(found, **form.cleaned_data, seen=request.POST.get("seen"))
-        except ItemChanged as changed:
-            context |= {"other": changed.current, "seen": seen_mark(changed.current)}
-        except NotCollected as error:
+            collections.change_item(found, **form.cleaned_data, seen=request.POST.get("seen"))
+        except collections.ItemChanged as changed:
+            context |= {"other": changed.current, "seen": collections.seen_mark(changed.current)}
+        except collections.NotCollected as error:
             context["notice"] = error.message
         else:
             messages.success(request, _("Saved."))
@@ -229,7 +214,7 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove an item from its collection."""
     found = get_object_or_404(CollectionItem.objects.select_related("collection"), pk=pk)
-    remove_item(found)
+    collections.remove_item(found)
     messages.success(request, _("Removed from the collection."))
     return redirect(found.collection)
 
@@ -241,7 +226,9 @@ def export(request: HttpRequest, pk: int) -> HttpResponse:
     collection = _collection(pk)
     opens(Audited.COLLECTION, collection.pk)
     name = re.sub(r"[^\w.-]+", "_", collection.name).strip("._")[:80] or "collection"
-    return download("".join(lines_of(collection, origin_of(request))), f"{name}.jsonl", "application/jsonl")
+    return download(
+        "".join(collections.lines_of(collection, origin_of(request))), f"{name}.jsonl", "application/jsonl"
+    )
 
 
 @requires(Right.ANNOTATE)
@@ -250,11 +237,11 @@ def import_file(request: HttpRequest, pk: int) -> HttpResponse:
     """Add the items of a file of JSON Lines. Nothing is added if it has an error."""
     collection, file = _collection(pk), request.FILES.get("file")
     try:
-        items = items_in(file.read() if file else b"")
-        imported = import_items(collection, items, person_of(request))
-    except NotImported as error:
+        items = collections.items_in(file.read() if file else b"")
+        imported = collections.import_items(collection, items, person_of(request))
+    except collections.NotImported as error:
         return _page(request, collection, faults=error.errors, fault=error.message)
-    except NotCollected as error:
+    except collections.NotCollected as error:
         return _page(request, collection, fault=error.message)
     sentences = added_texts(imported.added, imported.present, imported.kept)
     (messages.warning if imported.kept else messages.success)(request, " ".join(sentences))

@@ -18,14 +18,7 @@ from viewer.engines.contents import Section
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.sweep import score as start_score
 from viewer.models import Job, Right, Sweep, uuid_of
-from viewer.presentation.comparison import (
-    COMPARISON_FORMATS,
-    ComparedRow,
-    comparison_file_name,
-    detail_of,
-    row_in,
-    table_of,
-)
+from viewer.presentation import comparison
 from viewer.presentation.comparison_sides import (
     Comparison,
     Side,
@@ -54,7 +47,7 @@ def show(request: HttpRequest) -> HttpResponse:
     members = members_of(sweep) if sweep else {}
     found = _compared(request.GET, members)
     context: dict[str, Any] = {"compared": found, "shows_same": request.GET.get("show") == "all"}
-    context |= {"export_formats": COMPARISON_FORMATS, "sort": request.GET.get("sort", "")}
+    context |= {"export_formats": comparison.COMPARISON_FORMATS, "sort": request.GET.get("sort", "")}
     context |= {"sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
     is_adding = request.GET.get("add") == "1"
     if len(found.sides) > 1 and not is_adding:
@@ -90,7 +83,7 @@ def _discussed(sides: list[Side]) -> dict[str, Any]:
     }
 
 
-def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: ComparedRow) -> None:
+def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: comparison.ComparedRow) -> None:
     """Add to each head the address of a fork of another side with its value of this row, if there is one.
 
     Of a conversation, those of its messages. The other side is the baseline; for the baseline itself, the
@@ -120,9 +113,9 @@ def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: Compa
 
 def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the context of the table, with the details of the selected row."""
-    groups = table_of(found.sides, shows_same=request.GET.get("show") == "all")
-    row = row_in(groups, request.GET.get("row", ""))
-    detail = detail_of(row) if row else None
+    groups = comparison.table_of(found.sides, shows_same=request.GET.get("show") == "all")
+    row = comparison.row_in(groups, request.GET.get("row", ""))
+    detail = comparison.detail_of(row) if row else None
     return {
         "groups": groups,
         "row": row,
@@ -137,7 +130,7 @@ def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str,
 @require_GET
 def export(request: HttpRequest) -> HttpResponse:
     """Return a comparison in a format as a download, which a browser never displays here."""
-    wanted = COMPARISON_FORMATS.get(request.GET.get("format", "html"))
+    wanted = comparison.COMPARISON_FORMATS.get(request.GET.get("format", "html"))
     sweep = _sweep(request.GET.get("sweep", ""))
     found = _compared(request.GET, members_of(sweep) if sweep else {})
     if wanted is None:
@@ -145,7 +138,7 @@ def export(request: HttpRequest) -> HttpResponse:
     if len(found.sides) < 2:
         # There is nothing to compare yet: the page offers what to choose.
         return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
-    name = comparison_file_name(found, wanted)
+    name = comparison.comparison_file_name(found, wanted)
     return download(wanted.write(found), name, f"{wanted.media_type}; charset=utf-8")
 
 

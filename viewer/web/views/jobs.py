@@ -30,7 +30,7 @@ from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import person_of, requires
-from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
+from viewer.web.launch.conversations import AnswersForm, asked_at, asked_form
 from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
 from viewer.web.views.calls import answers_context
@@ -274,7 +274,7 @@ def _waiting() -> dict[str, QuerySet[Question] | QuerySet[Run]]:
     return {"questions": questions, "paused": paused_runs()[:MAX_PAUSED]}
 
 
-def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None:
+def typed_answer(request: HttpRequest, question: Question) -> AnswersForm | None:
     """Return what was sent with the form of a question that suggests answers; None for the plain form."""
     sent = request.POST.copy()
     if "answer:0" not in sent or "nothing" in sent or not question.is_waiting:
@@ -282,7 +282,7 @@ def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None
     if sent.get("choice:0"):
         # A button counts, not what was typed before.
         sent["answer:0"] = ""
-    return asked_part(question, sent)
+    return asked_form(question, sent)
 
 
 def answer_in(request: HttpRequest) -> str:

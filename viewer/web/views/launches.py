@@ -31,22 +31,11 @@ from viewer.models import (
     Sweep,
     uuid_of,
 )
+from viewer.presentation import sweeps
 from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort, offered
 from viewer.presentation.run.branches import branch_colours
-from viewer.presentation.sweeps import (
-    COLUMNS,
-    PAIR_COLUMNS,
-    compared,
-    compared_calls,
-    held_back,
-    in_order,
-    mean_difference_of,
-    runs_of,
-    totals_of,
-    winners,
-)
 from viewer.presentation.values import difference, folded
 from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
@@ -470,29 +459,33 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     group = get_object_or_404(Sweep.objects.select_related(*related), pk=uid)
     is_of_calls = group.is_of_calls
     are_listed = group.is_of_runs or is_of_calls
-    branches = runs_of(group) if are_listed else compared(group, request.GET.get("against", ""))
-    wait = held_back(branches)
+    branches = sweeps.runs_of(group) if are_listed else sweeps.compared(group, request.GET.get("against", ""))
+    wait = sweeps.held_back(branches)
     is_under_way = wait is None and not all(one.has_ended for one in branches)
     refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
     is_paired = bool(group.score) and group.is_of_runs
-    columns, usual = (PAIR_COLUMNS, "difference") if is_paired else (COLUMNS, "-score" if group.score else "")
+    columns, usual = (
+        (sweeps.PAIR_COLUMNS, "difference")
+        if is_paired
+        else (sweeps.COLUMNS, "-score" if group.score else "")
+    )
     sort = known_sort(request.GET.get("sort", ""), columns, usual)
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
-    ordered = in_order(branches, sort)
+    ordered = sweeps.in_order(branches, sort)
     context = {"group": group, "branches": ordered, "is_under_way": is_under_way}
     context |= {
         "refresh_seconds": refresh_seconds,
         "wait": wait,
         "limits": limits,
-        "winners": winners(branches),
+        "winners": sweeps.winners(branches),
     }
     if is_of_calls:
         context |= _calls_context(request, group, [one.job for one in ordered])
     context["kind"] = group.label
     context["scores"] = {"headings": headings(columns, sort, request.GET)}
     if is_paired:
-        context |= {"is_paired": True, "paired": mean_difference_of(branches)}
+        context |= {"is_paired": True, "paired": sweeps.mean_difference_of(branches)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)
@@ -500,8 +493,8 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def _calls_context(request: HttpRequest, group: Sweep, jobs: list[Job]) -> dict[str, Any]:
     """The replayed calls with their totals."""
-    calls = compared_calls(jobs, group.collection, partial(editable_parts_of, request.user))
-    return {"calls": calls, "totals": totals_of(calls), "is_of_calls": True}
+    calls = sweeps.compared_calls(jobs, group.collection, partial(editable_parts_of, request.user))
+    return {"calls": calls, "totals": sweeps.totals_of(calls), "is_of_calls": True}
 
 
 def _commands(jobs: list[Job]) -> str:

@@ -15,28 +15,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from viewer import host_requests
 from viewer.engines import all_engines, engine_of
 from viewer.formats import count_text
-from viewer.host_requests import (
-    MAX_PRUNE_LATEST,
-    ChangePath,
-    CompletePath,
-    FindStores,
-    ImportLocation,
-    IsLocationGone,
-    ListDatabases,
-    ListOverlaps,
-    ListPrunable,
-    OpenLocation,
-    PrepareImport,
-    Prune,
-    PruneRefused,
-    PruneRules,
-    RemoveLocation,
-    UnknownLocation,
-    WouldBeLost,
-    ask,
-)
+from viewer.host_requests import ask
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Problem, Right
 from viewer.presentation.hosts import hosts_if_several, refusals_at
@@ -100,7 +82,9 @@ class RulesForm(forms.Form):
     """Age, number, branch or thread, of which empty fields are no rules; and whether copies are deleted."""
 
     days = WholeNumberField(0, MAX_DAYS, label=gettext_lazy("Older than, in days"))
-    latest = WholeNumberField(1, MAX_PRUNE_LATEST, label=gettext_lazy("Keep the newest of each branch"))
+    latest = WholeNumberField(
+        1, host_requests.MAX_PRUNE_LATEST, label=gettext_lazy("Keep the newest of each branch")
+    )
     branch = forms.CharField(label=gettext_lazy("Only this branch"), required=False, max_length=300)
     thread = forms.CharField(
         label=gettext_lazy("Only this thread"), required=False, max_length=300, strip=False
@@ -129,7 +113,7 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show a page of the locations with their counts, and the form that adds one."""
-    ask(PrepareImport())
+    ask(host_requests.PrepareImport())
     context = {"locations": location_list(request.GET), **adding_context(request)}
     return render(request, "locations/list.html", context)
 
@@ -152,7 +136,7 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
         "adding_to": host,
         "hosts": hosts_if_several(),
         "roots": allowed_folders(host),
-        "databases": ask(ListDatabases(), host=host.pk if host else None),
+        "databases": ask(host_requests.ListDatabases(), host=host.pk if host else None),
         "snippets": [engine.snippet_template for engine in all_engines()],
     }
 
@@ -165,14 +149,16 @@ def add(request: HttpRequest) -> HttpResponse:
     form, host = LocationForm(request.POST), chosen_host(request.POST.get("host"))
     if form.is_valid():
         try:
-            opened = ask(OpenLocation(form.cleaned_data["path"]), host=host.pk if host else None)
+            opened = ask(
+                host_requests.OpenLocation(form.cleaned_data["path"]), host=host.pk if host else None
+            )
             location = Location.objects.get(pk=opened)
-        except UnknownLocation as error:
+        except host_requests.UnknownLocation as error:
             form.add_error("path", str(error))
         else:
-            ask(ImportLocation(location.pk, newest_first=True))
+            ask(host_requests.ImportLocation(location.pk, newest_first=True))
             messages.success(request, _("Added %(path)s.") % {"path": location.path})
-            for sentence in ask(ListOverlaps(location.pk)):
+            for sentence in ask(host_requests.ListOverlaps(location.pk)):
                 messages.warning(request, sentence)
             return redirect("home" if is_home and location.runs.exists() else location)
     reason = " ".join(map(str, form["path"].errors))
@@ -186,7 +172,7 @@ def add(request: HttpRequest) -> HttpResponse:
 def found(request: HttpRequest) -> HttpResponse:
     """Return the stores that are no locations, each with a button that adds it if that is allowed."""
     host = chosen_host(request.GET.get("host"))
-    stores = ask(FindStores(), host=host.pk if host else None)
+    stores = ask(host_requests.FindStores(), host=host.pk if host else None)
     advice = {one.title: one.advice for engine in all_engines() for one in engine.known_stores if one.advice}
     context = {
         "stores": [one for one in stores if one.is_readable],
@@ -202,7 +188,7 @@ def found(request: HttpRequest) -> HttpResponse:
 def paths(request: HttpRequest) -> HttpResponse:
     """Return the paths in the allowed folders that begin with what was typed."""
     host = chosen_host(request.GET.get("host"))
-    typed = CompletePath(request.GET.get("path", "")[:MAX_SHOWN_PATH])
+    typed = host_requests.CompletePath(request.GET.get("path", "")[:MAX_SHOWN_PATH])
     offered = ask(typed, host=host.pk if host else None)
     return render(request, "locations/adding/_paths.html", {"paths": offered})
 
@@ -213,12 +199,12 @@ def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the path of a location that was moved, and import it there."""
     location = get_object_or_404(Location, uid=uid)
     try:
-        ask(ChangePath(location.pk, request.POST.get("path", "").strip()))
-    except UnknownLocation as error:
+        ask(host_requests.ChangePath(location.pk, request.POST.get("path", "").strip()))
+    except host_requests.UnknownLocation as error:
         messages.error(request, str(error))
     else:
         location.refresh_from_db()
-        ask(ImportLocation(location.pk))
+        ask(host_requests.ImportLocation(location.pk))
         messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
     return redirect(location)
 
@@ -250,7 +236,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "snippet": engine.snippet_template,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "is_prunable": (keeps_files(location) or deletes_threads(location))
-        and not ask(IsLocationGone(location.pk)),
+        and not ask(host_requests.IsLocationGone(location.pk)),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "needs_worker": location.import_state == requested and not workers_of(location.host).is_up,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
@@ -277,7 +263,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
         location.request_import()
         return redirect(location)
     before = location.checkpoints.count()
-    ask(ImportLocation(location.pk))
+    ask(host_requests.ImportLocation(location.pk))
     location.refresh_from_db()
     found = location.checkpoints.count() - before
     if location.read_error:
@@ -312,7 +298,7 @@ def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
             record(Action.CHANGED, Audited.LOCATION, location.uid, "replacement")
     if not is_accepted:
         messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
-    ask(ImportLocation(location.pk, newest_first=True))
+    ask(host_requests.ImportLocation(location.pk, newest_first=True))
     return redirect(location)
 
 
@@ -322,8 +308,8 @@ def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Remove a location, unless something would be lost."""
     location = get_object_or_404(Location, uid=uid)
     try:
-        ask(RemoveLocation(location.pk))
-    except WouldBeLost as refused:
+        ask(host_requests.RemoveLocation(location.pk))
+    except host_requests.WouldBeLost as refused:
         messages.error(request, str(refused))
         return redirect(location)
     messages.success(request, _("Removed %(path)s.") % {"path": location.path})
@@ -341,7 +327,7 @@ MAX_LISTED = 2_000
 def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
     """List what the rules of the address would delete; with POST, delete the list of this digest."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
-    status, is_gone = 200, ask(IsLocationGone(location.pk))
+    status, is_gone = 200, ask(host_requests.IsLocationGone(location.pk))
     only_copies = is_gone or not (keeps_files(location) or deletes_threads(location))
     form = RulesForm(request.POST or request.GET, of_threads=deletes_threads(location) and not is_gone)
     if request.method == "POST":
@@ -353,24 +339,26 @@ def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
     if form.is_valid():
         try:
             context["rules"] = rules = _rules(form, only_copies)
-            context["plan"] = ask(ListPrunable(location.pk, rules))
-        except PruneRefused as error:
+            context["plan"] = ask(host_requests.ListPrunable(location.pk, rules))
+        except host_requests.PruneRefused as error:
             context["blocker"] = translate(error)
     return render(request, "pruning/page.html", context, status=status)
 
 
-def _rules(form: RulesForm, only_copies: bool) -> PruneRules:
+def _rules(form: RulesForm, only_copies: bool) -> host_requests.PruneRules:
     given = form.cleaned_data
     of_thread = given.get("thread", ""), given.get("whole_threads", False)
     copies = given["copies"] or only_copies
-    return PruneRules(given["days"], given["latest"], given.get("branch", ""), copies, *of_thread)
+    return host_requests.PruneRules(
+        given["days"], given["latest"], given.get("branch", ""), copies, *of_thread
+    )
 
 
-def _deleted(request: HttpRequest, location: Location, rules: PruneRules) -> bool:
+def _deleted(request: HttpRequest, location: Location, rules: host_requests.PruneRules) -> bool:
     """Delete the confirmed list and say so. Returns False, with a message, if nothing was deleted."""
     try:
-        done = ask(Prune(location.pk, rules, request.POST.get("digest", "")))
-    except PruneRefused as error:
+        done = ask(host_requests.Prune(location.pk, rules, request.POST.get("digest", "")))
+    except host_requests.PruneRefused as error:
         messages.error(request, translate(error))
         return False
     for text in deleted_texts(location, done):

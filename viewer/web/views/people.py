@@ -23,23 +23,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.models import ApiToken, Invitation, InvitationState, Level, Right, Team
-from viewer.records.accounts import (
-    REASONS,
-    ChangeRefused,
-    check_change,
-    make_reset_link,
-    remove_second_factors,
-    set_active,
-)
-from viewer.records.invitations import (
-    EXPIRY_DAYS,
-    InvitationRefused,
-    accept,
-    invitation_with,
-    invite,
-    revoke,
-    state_of,
-)
+from viewer.records import accounts, invitations
 from viewer.records.permissions import may_everywhere, requires
 from viewer.records.roles import held_roles
 from viewer.records.sessions import end_sessions, sessions_of
@@ -61,7 +45,7 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
         "sessions": sessions_of(person),
         "tokens": [token for token in ApiToken.objects.filter(user=person) if token.works],
         "held": [one for one in held_roles() if one.person.pk == pk],
-        "reasons": REASONS.items(),
+        "reasons": accounts.REASONS.items(),
         "refusal": _refusal(request, person),
     }
     return render(request, "people/page.html", context)
@@ -75,8 +59,8 @@ def reset_link(request: HttpRequest, pk: int) -> HttpResponse:
     if not is_confirmed(request):
         return to_confirm(request, reverse("person", args=[pk]))
     try:
-        address = origin_of(request) + make_reset_link(person, _admin(request))
-    except ChangeRefused as refused:
+        address = origin_of(request) + accounts.make_reset_link(person, _admin(request))
+    except accounts.ChangeRefused as refused:
         messages.error(request, " ".join(refused.messages))
         return redirect("person", pk)
     expires_at = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
@@ -90,7 +74,7 @@ def reset_link(request: HttpRequest, pk: int) -> HttpResponse:
 def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove the second factors of a person, for a reason."""
     reason = request.POST.get("reason", "")
-    return _changed(request, pk, lambda person, admin: remove_second_factors(person, reason, admin))
+    return _changed(request, pk, lambda person, admin: accounts.remove_second_factors(person, reason, admin))
 
 
 @requires(Right.MEMBERS, everywhere=True)
@@ -98,7 +82,9 @@ def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
 def change_active(request: HttpRequest, pk: int) -> HttpResponse:
     """Deactivate an account, or activate it again."""
     is_active = request.POST.get("active") == "yes"
-    return _changed(request, pk, lambda person, admin: set_active(person, admin, is_active=is_active))
+    return _changed(
+        request, pk, lambda person, admin: accounts.set_active(person, admin, is_active=is_active)
+    )
 
 
 @requires(Right.MEMBERS, everywhere=True)
@@ -117,7 +103,7 @@ def _changed(request: HttpRequest, pk: int, change: Callable[[User, User], objec
         return to_confirm(request, reverse("person", args=[pk]))
     try:
         change(person, _admin(request))
-    except ChangeRefused as refused:
+    except accounts.ChangeRefused as refused:
         messages.error(request, " ".join(refused.messages))
     else:
         messages.success(request, _("Saved."))
@@ -126,8 +112,8 @@ def _changed(request: HttpRequest, pk: int, change: Callable[[User, User], objec
 
 def _refusal(request: HttpRequest, person: User) -> str:
     try:
-        check_change(person, _admin(request))
-    except ChangeRefused as refused:
+        accounts.check_change(person, _admin(request))
+    except accounts.ChangeRefused as refused:
         return " ".join(refused.messages)
     return ""
 
@@ -145,7 +131,7 @@ class InvitationForm(PlaceForm):
     )
     # The name of a team.
     team = forms.CharField(max_length=150, required=False)
-    days = forms.TypedChoiceField(choices=[(days, days) for days in EXPIRY_DAYS], coerce=int)
+    days = forms.TypedChoiceField(choices=[(days, days) for days in invitations.EXPIRY_DAYS], coerce=int)
 
     def clean_team(self) -> Team | None:
         name = self.cleaned_data["team"].strip()
@@ -166,7 +152,7 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
         given = form.cleaned_data
         level = Level(given["level"]) if given["level"] else None
         assert isinstance(request.user, User)
-        invitation, token = invite(
+        invitation, token = invitations.invite(
             request.user, level=level, location=given["location"], team=given["team"], days=given["days"]
         )
     except ValidationError as error:
@@ -181,7 +167,7 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
 def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Make an invitation stop working."""
     invitation = get_object_or_404(Invitation, pk=pk)
-    if revoke(invitation):
+    if invitations.revoke(invitation):
         messages.success(request, _("Revoked."))
     else:
         messages.error(request, _("This invitation was already used or revoked."))
@@ -196,18 +182,18 @@ def show_invitation(request: HttpRequest, token: str) -> HttpResponse:
 
     Opening the link does not use it: a chat that makes a preview, or a browser that prefetches, opens it too.
     """
-    invitation = invitation_with(token)
-    state = state_of(invitation) if invitation else None
+    invitation = invitations.invitation_with(token)
+    state = invitations.state_of(invitation) if invitation else None
     if invitation is None or state != InvitationState.WORKS:
         return render(request, "invitations/dead.html", {"state": state}, status=403)
     form: Any = UserCreationForm(request.POST if request.method == "POST" else None)
     try:
         if request.method == "POST" and isinstance(request.user, User):
-            accept(token, request.user)
+            invitations.accept(token, request.user)
             return redirect("home")
         if form.is_valid():
             return _join(request, token, form)
-    except InvitationRefused:
+    except invitations.InvitationRefused:
         return render(request, "invitations/dead.html", {"state": InvitationState.USED}, status=403)
     except ValidationError as error:
         form.add_error(None, error)
@@ -219,6 +205,6 @@ def _join(request: HttpRequest, token: str, form: Any) -> HttpResponse:
     """Create the account, and log it in. Of two simultaneous requests, one does."""
     person = form.save(commit=False)
     with transaction.atomic():
-        accept(token, person)
+        invitations.accept(token, person)
         login(request, person, backend="django.contrib.auth.backends.ModelBackend")
     return redirect("home")

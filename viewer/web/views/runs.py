@@ -18,32 +18,13 @@ from viewer.engines.recorded_calls import call_name
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Job, Right, Run
+from viewer.presentation import spans
 from viewer.presentation.export import ALL_FORMATS
 from viewer.presentation.listing import MAX_QUERY
-from viewer.presentation.run import visible
+from viewer.presentation.run import visible, window
 from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.graph import WantedGraph, graph_of
 from viewer.presentation.run.visible import Wanted
-from viewer.presentation.run.window import (
-    copy_texts,
-    fault_texts,
-    jump_target,
-    listing_texts,
-    offered_jumps,
-    run_head,
-    window_of,
-)
-from viewer.presentation.spans import (
-    BranchSpans,
-    TimelineView,
-    branch_spans,
-    failed_job,
-    job_spans,
-    timeline_of,
-    why_branch_is_empty,
-    why_job_is_empty,
-    window_in,
-)
 from viewer.records.audit import Audited, opens
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
@@ -72,7 +53,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         response = render(request, "checkpoints/_detail.html", context)
     else:
         context |= _lineage_context(request, run, context["at"])
-        context["jumps"] = offered_jumps(run, context["branch"], checkpoint)
+        context["jumps"] = window.offered_jumps(run, context["branch"], checkpoint)
         response = render(request, "runs/page.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
@@ -125,7 +106,7 @@ def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to a checkpoint of a branch or run, such as its head, if it has one."""
     run = _imported(uid)
     branch = request.GET.get("of") or request.GET.get("branch", "")
-    found = jump_target(run, request.GET.get("to", ""), branch)
+    found = window.jump_target(run, request.GET.get("to", ""), branch)
     if found is None:
         messages.info(request, _("There is no such checkpoint."))
     # What is collapsed stays so, apart from the selected checkpoint.
@@ -158,7 +139,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": [*listing_texts(run), *copy_texts(run), *fault_texts(run)]}
+    context |= {"faults": [*window.listing_texts(run), *window.copy_texts(run), *window.fault_texts(run)]}
     if run.is_partly_listed:
         # The next request lists the other checkpoints, unless the worker already has.
         context["listing_trigger"] = ", load delay:2s" if "to" in request.GET else ", load"
@@ -166,7 +147,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context["others"] = kept_query(request, visible.PARAMETERS)
     context["collapsing"] = collapsing = visible.Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
-    context |= run_head(run) | {"export_formats": ALL_FORMATS} | _branch_links(run, request)
+    context |= window.run_head(run) | {"export_formats": ALL_FORMATS} | _branch_links(run, request)
     if request.GET.get("view") == "graph":
         try:
             opened = _opened(request)
@@ -178,7 +159,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     pruned = request.GET.get("pruned") == "shown"
     attempts = request.GET.get("attempts") == "shown"
     wanted = Wanted(at, only, branch, top, bottom, pruned, attempts, collapsing, mutes)
-    return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
+    return context | {"window": window.window_of(run, wanted), "pruned_shown": pruned}
 
 
 def _opened(request: HttpRequest) -> dict[str, int]:
@@ -207,18 +188,18 @@ def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the timeline of a branch of a run."""
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
     ask(ImportRun(run.pk))
-    found = branch_spans(run, request.GET.get("branch", ""))
-    view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
+    found = spans.branch_spans(run, request.GET.get("branch", ""))
+    view = spans.timeline_of(found.spans, request.GET.get("span", ""), _window(request))
     context = {"run": run, "location": run.location, "timeline": view, "found": found}
     context |= {"branch": found.branch, **_fork(run, found, view)}
     if view.selected and (recording := found.checkpoint_of_call(view.selected)):
         name = call_name(view.selected.call_id)
         context["call_page"] = reverse("checkpoint-call", args=[recording.pk, name])
     if not found.spans:
-        context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
-        context |= {"failed_job": failed_job(run, found.branch)}
+        context |= {"why_empty": spans.why_branch_is_empty(found.checkpoints)}
+        context |= {"failed_job": spans.failed_job(run, found.branch)}
     context |= {"view": "timeline", "at": request.GET.get("at", "")}
-    context |= run_head(run) | {"export_formats": ALL_FORMATS} | timeline_branches(run, found.branch)
+    context |= window.run_head(run) | {"export_formats": ALL_FORMATS} | timeline_branches(run, found.branch)
     return render(request, "timeline/run.html", context)
 
 
@@ -237,16 +218,21 @@ def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
 def timeline_of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the timeline of a job."""
     job = get_object_or_404(Job.objects.select_related("location", "run"), pk=pk)
-    view = timeline_of(job_spans(job), request.GET.get("span", ""), _window(request))
-    context = {"job": job, "location": job.location, "timeline": view, "why_empty": why_job_is_empty(job)}
+    view = spans.timeline_of(spans.job_spans(job), request.GET.get("span", ""), _window(request))
+    context = {
+        "job": job,
+        "location": job.location,
+        "timeline": view,
+        "why_empty": spans.why_job_is_empty(job),
+    }
     return render(request, "timeline/job.html", context)
 
 
 def _window(request: HttpRequest) -> tuple[float, float]:
-    return window_in(request.GET.get("from", ""), request.GET.get("to", ""))
+    return spans.window_in(request.GET.get("from", ""), request.GET.get("to", ""))
 
 
-def _fork(run: Run, found: BranchSpans, view: TimelineView) -> dict[str, Any]:
+def _fork(run: Run, found: spans.BranchSpans, view: spans.TimelineView) -> dict[str, Any]:
     """The checkpoint before the unit of the selected span, from which that unit can be forked."""
     unit = view.track.unit if view.track else None
     before = found.checkpoint_before(unit) if unit else None

@@ -27,30 +27,13 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Location, Right, Run, ShareLink
+from viewer.presentation import share_links
 from viewer.presentation.comparison_sides import compared_checkpoints
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, branch_list
 from viewer.presentation.run.visible import PARAMETERS, Collapsing, Wanted
 from viewer.presentation.run.window import window_of
-from viewer.presentation.share_links import (
-    EXPIRY_DAYS,
-    Shared,
-    find_shared,
-    is_program,
-    is_view,
-    lineage_png,
-    link_for,
-    link_state,
-    make_link,
-    paths_of,
-    revoke_link,
-    shared_by,
-    state_of,
-    subject_at,
-    subject_in,
-    without_paths,
-)
 from viewer.records.annotations import annotations_in
 from viewer.records.audit import act_as_link
 from viewer.records.bodies import body_of, contents_at
@@ -71,7 +54,7 @@ MAX_LINKS = 500
 def _choices() -> list[tuple[str, str]]:
     return [
         (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
-        for days in EXPIRY_DAYS
+        for days in share_links.EXPIRY_DAYS
     ]
 
 
@@ -79,7 +62,7 @@ class ShareForm(forms.Form):
     """How long a link works, and whether it unfurls in a chat."""
 
     days = forms.ChoiceField(
-        label=gettext_lazy("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0])
+        label=gettext_lazy("Expires after"), choices=_choices, initial=str(share_links.EXPIRY_DAYS[0])
     )
     unfurls = forms.BooleanField(
         label=gettext_lazy("Show a preview where the link is pasted"), required=False
@@ -99,14 +82,16 @@ def new(request: HttpRequest) -> HttpResponse:
 
     The link is shown once: only a hash of its token is stored, so nothing redirects to it.
     """
-    shared = _shared(subject_in(request.GET.get("kind", ""), request.GET.get("target", "")))
+    shared = _shared(share_links.subject_in(request.GET.get("kind", ""), request.GET.get("target", "")))
     form = ShareForm(request.POST if request.method == "POST" else None)
     context: dict[str, Any] = {"shared": shared, "form": form, "back": _address_of(shared)}
     context["preview"] = reverse("share-preview", args=[shared.subject.path])
     if not form.is_bound or not form.is_valid():
         return render(request, "shares/new.html", context, status=422 if form.is_bound else 200)
     assert isinstance(request.user, User)
-    link, token = make_link(shared, request.user, days=form.days_chosen, unfurls=form.cleaned_data["unfurls"])
+    link, token = share_links.make_link(
+        shared, request.user, days=form.days_chosen, unfurls=form.cleaned_data["unfurls"]
+    )
     address = origin_of(request) + reverse("shared", args=[token])
     context |= {"link": link, "address": address}
     if settings.EMBED_ORIGINS and link.kind == ShareLink.Kind.RUN:
@@ -120,7 +105,7 @@ def new(request: HttpRequest) -> HttpResponse:
 def index(request: HttpRequest) -> HttpResponse:
     """List all links, the newest first."""
     links = [
-        {"link": link, "address": _own_address(link), "state": link_state(link)}
+        {"link": link, "address": _own_address(link), "state": share_links.link_state(link)}
         for link in ShareLink.objects.select_related("made_by")[:MAX_LINKS]
     ]
     return render(request, "shares/list.html", {"links": links})
@@ -131,7 +116,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a link. Its open pages end at once."""
     link = get_object_or_404(ShareLink, pk=pk)
-    revoke_link(link)
+    share_links.revoke_link(link)
     messages.success(request, _("Revoked the link to %(title)s.") % {"title": link.title})
     return redirect("shares")
 
@@ -142,14 +127,14 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def preview(request: HttpRequest, what: str) -> HttpResponse:
     """Show exactly the page that a link to this object shows."""
-    return shared_page(request, _shared(subject_at(what)), {})
+    return shared_page(request, _shared(share_links.subject_at(what)), {})
 
 
 @requires(Right.SHARE)
 @require_GET
 def preview_rows(request: HttpRequest, what: str) -> HttpResponse:
     """Return rows of the run in the preview."""
-    response = shared_rows(request, _shared(subject_at(what)))
+    response = shared_rows(request, _shared(share_links.subject_at(what)))
     if response is None:
         raise Http404
     return response
@@ -159,17 +144,17 @@ def preview_rows(request: HttpRequest, what: str) -> HttpResponse:
 @require_GET
 def preview_picture(request: HttpRequest, what: str) -> HttpResponse:
     """Return the picture that a chat shows."""
-    response = shared_picture(_shared(subject_at(what)))
+    response = shared_picture(_shared(share_links.subject_at(what)))
     if response is None:
         raise Http404
     return response
 
 
-def _shared(subject: Any) -> Shared:
+def _shared(subject: Any) -> share_links.Shared:
     """Return an object that can be shared. Raises Http404, and PermissionDenied if sharing is off."""
     if not settings.SHARING:
         raise PermissionDenied
-    shared = find_shared(subject) if subject else None
+    shared = share_links.find_shared(subject) if subject else None
     if shared is None:
         raise Http404
     return shared
@@ -177,11 +162,11 @@ def _shared(subject: Any) -> Shared:
 
 def _own_address(link: ShareLink) -> str:
     """Return where somebody with a login sees the object; empty if it is gone."""
-    shared = shared_by(link)
+    shared = share_links.shared_by(link)
     return _address_of(shared) if shared else ""
 
 
-def _address_of(shared: Shared) -> str:
+def _address_of(shared: share_links.Shared) -> str:
     if shared.checkpoint:
         return shared.checkpoint.get_absolute_url()
     for row in (shared.run, shared.job):
@@ -264,7 +249,7 @@ Page = tuple[str, dict[str, Any]]
 STRANGER: dict[str, Any] = {"can_run": False, "can_share": False, "shared_rows": "rows/"}
 
 
-def shared_page(request: HttpRequest, shared: Shared, more: Mapping[str, Any]) -> HttpResponse:
+def shared_page(request: HttpRequest, shared: share_links.Shared, more: Mapping[str, Any]) -> HttpResponse:
     """Return the page of an object, or to htmx the part of it that the request asks for."""
     # Nothing may depend on who has opened it: the preview shows what a stranger sees.
     request.user = AnonymousUser()
@@ -274,7 +259,7 @@ def shared_page(request: HttpRequest, shared: Shared, more: Mapping[str, Any]) -
     return _without_paths(response, shared)
 
 
-def shared_rows(request: HttpRequest, shared: Shared) -> HttpResponse | None:
+def shared_rows(request: HttpRequest, shared: share_links.Shared) -> HttpResponse | None:
     """Return more rows of a shared run, or update those on the page; None for another kind."""
     if shared.subject.kind != Kind.RUN:
         return None
@@ -284,19 +269,19 @@ def shared_rows(request: HttpRequest, shared: Shared) -> HttpResponse | None:
     return _without_paths(render(request, "runs/_rows.html", context), shared)
 
 
-def shared_picture(shared: Shared) -> HttpResponse | None:
+def shared_picture(shared: share_links.Shared) -> HttpResponse | None:
     """Return the picture of a shared run's lineage; None for another kind, or if it cannot be drawn."""
     if not shared.has_picture or shared.run is None:
         return None
     try:
-        response = HttpResponse(lineage_png(shared.run), content_type="image/png")
+        response = HttpResponse(share_links.lineage_png(shared.run), content_type="image/png")
     except NoLayout:
         return None
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-def embedded_view(request: HttpRequest, shared: Shared, link: ShareLink) -> HttpResponse:
+def embedded_view(request: HttpRequest, shared: share_links.Shared, link: ShareLink) -> HttpResponse:
     """Return the newest rows of a shared run for a frame in another site's page."""
     assert shared.run
     request.user = AnonymousUser()
@@ -305,21 +290,23 @@ def embedded_view(request: HttpRequest, shared: Shared, link: ShareLink) -> Http
     context |= {
         "link": link,
         "socket": f"/ws{request.path.removesuffix('embed/')}",
-        "state": state_of(link),
+        "state": share_links.state_of(link),
         "shared": shared,
     }
     return _without_paths(render(request, "shared/embed.html", {**context, **STRANGER}), shared)
 
 
-def _without_paths(response: HttpResponse, shared: Shared) -> HttpResponse:
+def _without_paths(response: HttpResponse, shared: share_links.Shared) -> HttpResponse:
     locations = Location.objects.select_related("project")
     if shared.locations:
         locations = locations.filter(pk__in=shared.locations)
-    response.content = without_paths(response.content.decode(), paths_of(locations)).encode()
+    response.content = share_links.without_paths(
+        response.content.decode(), share_links.paths_of(locations)
+    ).encode()
     return response
 
 
-def _run_page(request: HttpRequest, shared: Shared) -> Page:
+def _run_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     assert shared.run
     if request.headers.get("HX-Target") == "run-branches":
         return "runs/_branches.html", _branches(request, shared.run)
@@ -343,7 +330,7 @@ def _branches(request: HttpRequest, run: Run) -> dict[str, Any]:
     return {**found, "branch": branch, "branch_page": "", "branch_finder": finder}
 
 
-def _rows(request: HttpRequest, shared: Shared, at: str) -> dict[str, Any]:
+def _rows(request: HttpRequest, shared: share_links.Shared, at: str) -> dict[str, Any]:
     """Return the context of the list of a run, which shows no jobs."""
     assert shared.run
     only = "failed" if request.GET.get("only") == "failed" else ""
@@ -357,7 +344,7 @@ def _rows(request: HttpRequest, shared: Shared, at: str) -> dict[str, Any]:
     return context | {"window": window_of(shared.run, wanted)}
 
 
-def _checkpoint_page(request: HttpRequest, shared: Shared) -> Page:
+def _checkpoint_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     assert shared.run and shared.checkpoint
     checkpoint: Checkpoint = shared.checkpoint
     context = shared_detail(request, shared.run, checkpoint, compares=False)
@@ -366,7 +353,7 @@ def _checkpoint_page(request: HttpRequest, shared: Shared) -> Page:
     return "shared/checkpoint.html", context
 
 
-def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
+def _comparison_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     found = compared_checkpoints(shared.sides)
     shows_same = request.GET.get("show") == "all"
     heads = [{"side": side, "is_base": side is found.sides[0]} for side in found.sides]
@@ -374,7 +361,7 @@ def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
     return "shared/comparison.html", context | table_context(request, found, heads)
 
 
-def _search_page(request: HttpRequest, shared: Shared) -> Page:
+def _search_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     """Return the current results in the locations that the maker of the link may share."""
     assert shared.filters
     position = number_in(request.GET.get("before", ""), max_digits=15)
@@ -393,14 +380,14 @@ def conditions_of(filters: Filters) -> list[tuple[str, str]]:
     return [(labels.get(name, name), value) for name, value in values.items() if value]
 
 
-def _job_page(request: HttpRequest, shared: Shared) -> Page:
+def _job_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     assert shared.job
     shown = shown_job(shared.job)
     context: dict[str, Any] = {"job": shared.job, "progress": shown.progress, "event_list": shown.event_list}
     return "shared/job.html", context
 
 
-PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, Shared], Page]] = {
+PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, share_links.Shared], Page]] = {
     Kind.RUN: _run_page,
     Kind.CHECKPOINT: _checkpoint_page,
     Kind.COMPARISON: _comparison_page,
@@ -416,7 +403,7 @@ PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, Shared], Page]] = {
 VIEWED_COOKIE = f"forkline_viewed_{settings.BROWSER_PORT}"
 HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow, noarchive"}
 
-View = Callable[[HttpRequest, ShareLink, Shared], HttpResponse]
+View = Callable[[HttpRequest, ShareLink, share_links.Shared], HttpResponse]
 
 
 def through_link(view: View) -> View:
@@ -424,7 +411,7 @@ def through_link(view: View) -> View:
 
     @wraps(view)
     def shown(request: HttpRequest, token: str) -> HttpResponse:
-        found = link_for(token)
+        found = share_links.link_for(token)
         if found is None:
             response = dead_link(request)
         else:
@@ -440,16 +427,18 @@ def through_link(view: View) -> View:
 
 
 @through_link
-def show(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+def show(request: HttpRequest, link: ShareLink, shared: share_links.Shared) -> HttpResponse:
     """Show the object of a link. A program that makes a preview of the link gets no content."""
     act_as_link(link.pk)
-    if is_program(request):
+    if share_links.is_program(request):
         return render(
             request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, link, shared)}
         )
     maker = link.made_by_id
-    is_new = request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and is_view(request)
-    more = {"link": link, "socket": f"/ws{request.path}", "state": state_of(link)}
+    is_new = (
+        request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and share_links.is_view(request)
+    )
+    more = {"link": link, "socket": f"/ws{request.path}", "state": share_links.state_of(link)}
     more |= _image(request, link, shared)
     response = shared_page(request, shared, more)
     if is_new:
@@ -477,29 +466,29 @@ def in_frames(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 @in_frames
 @through_link
-def embed(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+def embed(request: HttpRequest, link: ShareLink, shared: share_links.Shared) -> HttpResponse:
     """Show the lineage of a shared run in a frame. This counts no view, which needs a cookie."""
     act_as_link(link.pk)
     if not settings.EMBED_ORIGINS or shared.subject.kind != Kind.RUN:
         return dead_link(request)
-    if is_program(request):
+    if share_links.is_program(request):
         return render(request, "shared/unfurled.html", {"link": link, "shared": shared})
     return embedded_view(request, shared, link)
 
 
 @through_link
-def rows(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+def rows(request: HttpRequest, link: ShareLink, shared: share_links.Shared) -> HttpResponse:
     """Return rows of a shared run."""
     return shared_rows(request, shared) or dead_link(request)
 
 
 @through_link
-def picture(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+def picture(request: HttpRequest, link: ShareLink, shared: share_links.Shared) -> HttpResponse:
     """Return the picture of a shared run's lineage, if the maker of the link chose that it unfurls."""
     return (shared_picture(shared) if link.unfurls else None) or dead_link(request)
 
 
-def _image(request: HttpRequest, link: ShareLink, shared: Shared) -> dict[str, str]:
+def _image(request: HttpRequest, link: ShareLink, shared: share_links.Shared) -> dict[str, str]:
     """Return the address of the picture, which has to be absolute; empty if there is none."""
     return (
         {"picture": f"{origin_of(request)}{request.path}picture.png"}
