@@ -245,8 +245,10 @@ def test_a_forged_row_starts_nothing(web: Machine, second: Machine, what: str) -
     job = web.run(f"""{FORK}
 from viewer.engines.plan import Edits
 from viewer.records.runner_requests import request_for
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
 from viewer.records.bodies import copy_digest, copy_to_send
-copy = copy_digest(copy_to_send(checkpoint))
+copy = copy_digest(copy_to_send(checkpoint, kind_of(engine_of(on), checkpoint.entity)))
 job = request_for(checkpoint, Job.Kind.FORK, "forged", Edits(), [], "crew:build", target=on)
 job["accepted"] = {{"code": "", "copy": copy}}
 {FORGED[what]}

@@ -105,7 +105,7 @@ def check_other_host(request: ForkRequest) -> OtherHostCheck:
     edited = (edits.inputs, edits.outputs, edits.state, edits.answers)
     typed = [dict(values or {}) for values in (*edited, settings.configurable, settings.context)]
     try:
-        copy = copy_to_send(request.checkpoint)
+        copy = copy_to_send(request.checkpoint, request.root_kind)
     except NotReadable as error:
         return OtherHostCheck(not_readable=error)
     code, has_secret = "", False

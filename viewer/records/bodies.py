@@ -8,7 +8,8 @@ import zstandard
 from django.conf import settings
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.entry_points import RootKind
+from viewer.engines.protocol import Contents
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
 from viewer.messages.message import UserMessage
@@ -49,18 +50,15 @@ def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
     return bucket.read(copy), reason
 
 
-def copy_to_send(checkpoint: Checkpoint) -> bytes:
-    """The JSON from which another host starts a run. Raises NotReadable.
+def copy_to_send(checkpoint: Checkpoint, kind: RootKind) -> bytes:
+    """The JSON from which another host starts a run of this kind. Raises NotReadable.
 
     It is that of the stored copy, or what the source has if runs need it. Nothing may have been redacted.
     """
-    if kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_source:
-        data = stored_bytes(checkpoint)
-    else:
-        copy = getattr(checkpoint, "stored_copy", None)
-        if copy is None or copy.fingerprint or not copy.has_body:
-            raise NotReadable("other_host.no_copy")
-        data = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
+    copy = getattr(checkpoint, "stored_copy", None)
+    if not kind.needs_source and (copy is None or copy.fingerprint or not copy.has_body):
+        raise NotReadable("other_host.no_copy")
+    data = stored_bytes(checkpoint)
     if MARKER.encode() in data or MARKER in checkpoint.source_key:
         raise NotReadable("other_host.redacted_copy")
     return data

@@ -30,7 +30,7 @@ from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of, storages
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
-from viewer.host.jobs.savers import copy_from_saver, sends_store, source_in, store_of_other_host
+from viewer.host.jobs.savers import copy_from_saver, source_in, store_of_other_host
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host.permitted import refuse_source
@@ -140,13 +140,17 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
         },
     )
     if checkpoint and request["checkpoint"].get("stored"):
-        copy = copy_to_send(checkpoint) if _is_on_other_host(check) else stored_bytes(checkpoint)
         request["checkpoint"]["source"] = storage.stored_copy
-        if _is_on_other_host(check) and sends_store(checkpoint):
-            copy = store_of_other_host(checkpoint)
-            request["checkpoint"]["source"] = source_in(storage.stored_copy, checkpoint)
-            # As with a copy of a saver's thread, the runner does not look at the location itself.
-            request["location"] = LocationTarget(path=storage.stored_copy, store_kind="saver")
+        if not _is_on_other_host(check):
+            copy = stored_bytes(checkpoint)
+        else:
+            root_kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
+            copy = copy_to_send(checkpoint, root_kind)
+            if root_kind.sends_store:
+                copy = store_of_other_host(checkpoint)
+                request["checkpoint"]["source"] = source_in(storage.stored_copy, checkpoint)
+                # As with a copy of a saver's thread, the runner does not look at the location itself.
+                request["location"] = LocationTarget(path=storage.stored_copy, store_kind="saver")
         storage.write_stored_copy(copy)
     copy_from_saver(storage, request, checkpoint)
     storage.write_request(request)

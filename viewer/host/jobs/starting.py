@@ -298,11 +298,15 @@ def write_files(job: Job, project: Project) -> Checkout | None:
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused("job.stored_copy_missing")
-        copy = copy_to_send(job.checkpoint) if job.is_on_other_host else stored_bytes(job.checkpoint)
-        if job.is_on_other_host and copy_digest(copy) != _accepted(job).get("copy"):
-            raise JobRefused("other_host.copy_changed")
-        if job.is_on_other_host and sends_store(job.checkpoint):
-            copy = store_of_other_host(job.checkpoint)
+        if not job.is_on_other_host:
+            copy = stored_bytes(job.checkpoint)
+        else:
+            kind = kind_of(engine_of(job.checkpoint.location), job.checkpoint.entity)
+            copy = copy_to_send(job.checkpoint, kind)
+            if copy_digest(copy) != _accepted(job).get("copy"):
+                raise JobRefused("other_host.copy_changed")
+            if kind.sends_store:
+                copy = store_of_other_host(job.checkpoint)
         storage.write_stored_copy(copy)
     return checkout
 
