@@ -12,7 +12,7 @@ from tests.views.conftest import checkpoint, entity, location
 from viewer.models import Checkpoint, Job, Level, Location, Question, Role, Sweep
 from viewer.records.roles import account_named
 from viewer.records.tokens import make_token
-from viewer.web.api.commands import SERVED
+from viewer.web.api.starting import SERVED
 
 __all__ = ["checkpoint", "entity", "location"]
 Program = Callable[..., Client]

@@ -17,8 +17,8 @@ from viewer.cli.arguments import OF_MACHINE, arguments_of, parser_of
 from viewer.cli.output import NEW_FILE
 from viewer.cli.remote import NEW_FILES, ON_MACHINE, SENT_ONCE
 from viewer.models import AuditEntry, Checkpoint, Job, Level, Location, Project, Sweep
-from viewer.web.api.commands import SERVED
 from viewer.web.api.examples import COMMANDS
+from viewer.web.api.starting import SERVED
 
 
 def sent(client: Client, command: str, body: Any = None, key: str = "once", query: str = "") -> Any:
@@ -212,7 +212,7 @@ def test_what_a_host_does_not_permit_is_no_failure_of_it(checkpoint: Checkpoint)
 
 
 def test_too_much_is_refused(admin: Client, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewer.web.api.commands.MAX_ANSWER", 100)
+    monkeypatch.setattr("viewer.web.api.starting.MAX_ANSWER", 100)
     found = sent(admin, "list", {"location": checkpoint.location.path})
     assert found.status_code == 422 and "too long" in found.json()["error"]
 

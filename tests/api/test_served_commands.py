@@ -118,7 +118,7 @@ def test_a_file_is_sent_once_and_not_without_end(
             program, "export", checkpoint=checkpoint.target, format="markdown", query=f"?reply={reply}"
         )
         assert found.json()["file"] == whole["text"] and found.content.count(b"## Checkpoints") == 1
-    monkeypatch.setattr("viewer.web.api.commands.MAX_ANSWER", 100)
+    monkeypatch.setattr("viewer.web.api.starting.MAX_ANSWER", 100)
     for reply in ("document", "json", "lines"):
         found = sent(program, "export", checkpoint=checkpoint.target, query=f"?reply={reply}")
         assert found.status_code == 422 and "too long" in found.json()["error"]

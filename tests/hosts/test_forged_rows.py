@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
-from viewer.cli.projects import project_for
+from viewer.cli.finding import project_for
 from viewer.host import routing
 from viewer.host.answers import answer
 from viewer.host.jobs.files import storage_of

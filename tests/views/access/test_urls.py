@@ -34,7 +34,7 @@ from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
 from viewer.records.invitations import invite
 from viewer.records.tokens import make_token
-from viewer.web.api.commands import SERVED
+from viewer.web.api.starting import SERVED
 from viewer.web.live.consumer import websocket_urlpatterns
 
 # Read-only pages accept no POST request.

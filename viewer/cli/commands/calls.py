@@ -11,10 +11,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.commands.sweeps import group_outcome, mean_lines, wait_for
-from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
+from viewer.cli.finding import (
+    UNNAMED,
+    add_checkpoint_argument,
+    add_project_arguments,
+    checkpoint_at,
+    existing_collection,
+    project_for,
+    source_of,
+)
 from viewer.cli.options import add_options, launch_options_of, message_edits, parsed, read_text, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand
-from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job_outcome, outcome_of, refusal
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
 from viewer.formats import count_text, duration, money

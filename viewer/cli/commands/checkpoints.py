@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli import finding
+from viewer.cli.finding import source_of
 from viewer.cli.output import CHECKPOINT, LOCATION, Output, Subcommand
-from viewer.cli.projects import source_of
 from viewer.cli.rows import (
     ListedCheckpoint,
     branch_documents,

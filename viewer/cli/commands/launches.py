@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli import finding, starting
+from viewer.cli.finding import add_project_arguments, named_entry_point, project_for
 from viewer.cli.options import (
     add_options,
     inputs_of,
@@ -22,7 +23,6 @@ from viewer.cli.options import (
     typed_text,
 )
 from viewer.cli.output import JOB, NUMBER_FROM_ONE, TARGET, TYPED_TEXT, Output, Subcommand
-from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
 from viewer.cli.running import question_document, run_here
 from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.answer_schema import AnswerInvalid

@@ -10,10 +10,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli import running, starting
-from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
+from viewer.cli.finding import (
+    add_checkpoint_argument,
+    add_project_arguments,
+    checkpoint_at,
+    existing_collection,
+    project_for,
+)
 from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
 from viewer.cli.output import Outcome, Output, Subcommand, lines_of
-from viewer.cli.projects import add_project_arguments, project_for
 from viewer.engines.plan import plain_steps
 from viewer.formats import count_text, score_number
 from viewer.launching import bulk
