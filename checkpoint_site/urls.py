@@ -103,7 +103,7 @@ urlpatterns = [
     path("shared/<str:token>/picture.png", throttled_share_links(shares.picture), name="shared-picture"),
     path("shared/<str:token>/embed/", throttled_share_links(shares.embed), name="shared-embed"),
     # For programs, with a token.
-    path("api/", include("viewer.web.api.commands")),
+    path("api/", include("viewer.web.api.starting")),
     path("", include("viewer.web.urls")),
 ]
 handler500 = "checkpoint_site.middleware.pages.server_error_page"
