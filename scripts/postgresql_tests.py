@@ -10,14 +10,20 @@ from tests.langgraph.postgresql.server import OWNER, PORT, running
 PROCESSES = str(min(len(os.sched_getaffinity(0)), 4))
 OPTIONS = ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder"]
 # Tests with an engine or a browser, and those about SQLite's file or processes, run with SQLite only.
-SELECTED = ["-m", "rows and not sqlite and not engine and not browser"]
+ALL = "rows and not sqlite and not engine and not browser"
+SELECTED = f"{ALL} and not repeated_statements"
 
 
 def main(arguments: list[str]) -> int:
-    """Start a server for these tests, run them, and return pytest's exit status."""
+    """Start a server for these tests, run them, and return pytest's exit status.
+
+    ``--all`` adds tests whose statements other tests execute too. Other arguments are pytest's.
+    """
+    marks = ALL if "--all" in arguments else SELECTED
+    given = [one for one in arguments if one != "--all"]
     with running("forkline-rows-") as server:
         address = f"host={server.folder} port={PORT} user={OWNER}"
-        command = [sys.executable, "-m", "pytest", *OPTIONS, *SELECTED, *arguments]
+        command = [sys.executable, "-m", "pytest", *OPTIONS, "-m", marks, *given]
         environment = {**os.environ, "FORKLINE_TEST_SERVER": address}
         return subprocess.run(command, check=False, env=environment).returncode
 

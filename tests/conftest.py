@@ -64,7 +64,8 @@ post_migrate.disconnect(create_contenttypes)
 for model in (ContentType, Permission):
     # What is not managed is not deleted.
     model._meta.managed = False
-ROOT = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 DATABASE = DATA_DIR / "forkline.sqlite3"
 # The fixtures with an engine's interpreter, which fixtures that run an engine depend on.
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
@@ -73,6 +74,12 @@ WAITING = {"deploy", "hosts", "postgresql", "set_up", "supervision"}
 # The folders of jobs whose tests are about processes, sandboxes, proxies and checkouts. Other tests of jobs
 # store the same rows, so these run with SQLite only.
 OF_PROCESSES = {"code", "isolation", "keys", "prewarm"}
+# The folders with tests of stores, forms, pages of runs, commands and servers. Tests of other folders execute
+# almost all of their statements, so these run with SQLite only, except for files marked ``postgresql``.
+REPEATED_STATEMENTS = {
+    *("cli", "langgraph", "launching", "remote", "runners", "serving"),
+    *("views/launch", "views/layout", "views/runs"),
+}
 HAS_FAILED = pytest.StashKey[bool]()
 
 
@@ -96,6 +103,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("rows")
         if item.path.parent.name in OF_PROCESSES:
             item.add_marker("sqlite")
+        folders = {str(folder) for folder in item.path.relative_to(TESTS).parents}
+        if folders & REPEATED_STATEMENTS and not item.get_closest_marker("postgresql"):
+            item.add_marker("repeated_statements")
     yield
     # Django's plugin has sorted the tests of each file by what they do to the database.
     slow, browser = (

@@ -7,6 +7,8 @@ from django.contrib.auth.models import User
 from tests.terminal import Terminal
 from viewer.models import AuditEntry, Level, Location, Team, access_of
 
+pytestmark = pytest.mark.postgresql
+
 
 @pytest.fixture
 def location(db: None) -> Location:

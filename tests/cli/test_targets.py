@@ -12,7 +12,7 @@ from tests.langgraph.databases import Database, packed
 from tests.real_stores import copy_of
 from tests.terminal import Terminal
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 THREADS = ("ticket#7", "50%", "a%23b", "a#b", "#", "t/1#2/x")
 
 

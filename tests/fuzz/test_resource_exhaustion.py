@@ -14,6 +14,8 @@ from viewer.host.locations.importing import import_location
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.stores.protocol import Entry, Packed, ReadLimits, ReadProblem
 
+pytestmark = pytest.mark.repeated_statements
+
 # These take long to create.
 LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}
 

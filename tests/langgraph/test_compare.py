@@ -23,6 +23,8 @@ from viewer.stores.protocol import compressed
 from viewer.web.launch.conversations import content_text
 from viewer.web.launch.prefilled import differing_messages
 
+pytestmark = pytest.mark.postgresql
+
 
 def test_the_steps_of_a_thread_are_compared_by_node_and_message(threads: Callable[[str], Location]) -> None:
     location = threads("lg12")

@@ -14,6 +14,8 @@ from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
 from viewer.records.bodies import stored_contents
 
+pytestmark = pytest.mark.postgresql
+
 Threads = Callable[[str], Location]
 # The versions differ in what they write when they replay.
 WAITING = {"appr-done", "appr-waiting", "map-sub-waiting"}

@@ -25,7 +25,7 @@ from viewer.launching.start import preview_publish
 from viewer.launching.sweep import preview_sweep
 from viewer.models import Checkpoint, Job, Location
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("person")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("person"), pytest.mark.postgresql]
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from tests.serving.conftest import WebServer, started_server
 from viewer.models import ApiToken, Checkpoint, IdempotencyKey, Job, Level, Sweep
 from viewer.records.tokens import make_token
 
+pytestmark = pytest.mark.postgresql
+
 SENDERS = 6
 
 

@@ -25,6 +25,8 @@ from viewer.models import Host, Job, Location
 from viewer.redaction.values import redact
 from viewer.web.metrics import registry
 
+pytestmark = pytest.mark.postgresql
+
 TOKEN = "prometheus-" + "x" * 20
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 CANARY = "canary-4711"

@@ -20,6 +20,8 @@ from viewer.host.locations.indexing import import_run
 from viewer.models import Run
 from viewer.stores.protocol import ReadLimits, RunIndex
 
+pytestmark = pytest.mark.postgresql
+
 COUNT = listing.MIN_CHECKPOINTS + 200
 # The newest checkpoints, which fork an early one, with their parents.
 FORK = {COUNT: 100, COUNT + 1: COUNT}

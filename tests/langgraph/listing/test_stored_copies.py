@@ -30,7 +30,7 @@ from viewer.models import (
 from viewer.records.annotations import AnnotatedObject, annotate
 from viewer.records.bodies import bodies_of, body_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 Threads = Callable[[str], Location]
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 PASSWORD = "correct-horse-battery"

@@ -24,7 +24,7 @@ from viewer.host.locations.pruning import plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchedLocation, SearchedRun, SearchEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 Threads = Callable[[str], Location]
 
 

@@ -25,7 +25,7 @@ from viewer.models import Checkpoint, Job, Location, Question, Sweep
 # Three times as many as at once: the later ones find what the first have made.
 CLICKS = 48
 AT_ONCE = 16
-pytestmark = pytest.mark.usefixtures("_tiny_runner", "check")
+pytestmark = [pytest.mark.usefixtures("_tiny_runner", "check"), pytest.mark.postgresql]
 
 
 @pytest.fixture

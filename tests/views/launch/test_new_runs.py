@@ -15,6 +15,8 @@ from tests.views.forking import CREW, SECRET, is_startable, stored
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 
+pytestmark = pytest.mark.postgresql
+
 
 @pytest.fixture
 def page(location: Location, person: User, settings: Settings) -> str:

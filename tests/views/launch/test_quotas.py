@@ -9,6 +9,8 @@ from tests.views.forking import filled, is_startable, page
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Team
 from viewer.records.annotations import mark_of
 
+pytestmark = pytest.mark.postgresql
+
 OVER = "The team writers has 1 of 1 runs at once. The next one can start when one of them has ended."
 
 

@@ -13,6 +13,8 @@ from viewer.models import Run
 from viewer.presentation.run.branches import MAX_BRANCHES, branches_left_out, branches_of
 from viewer.records.run_rows import update_statuses
 
+pytestmark = pytest.mark.postgresql
+
 __all__ = ["stranger"]
 BRANCHES = 400
 

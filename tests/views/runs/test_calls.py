@@ -23,7 +23,7 @@ from viewer.presentation.sweeps import MAX_MESSAGES, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.stores.protocol import compressed
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 @pytest.fixture

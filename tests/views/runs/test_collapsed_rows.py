@@ -11,6 +11,8 @@ from viewer.models import Run
 from viewer.presentation.run.visible import ROWS, Collapsing, Wanted
 from viewer.presentation.run.window import Window, window_of
 
+pytestmark = pytest.mark.postgresql
+
 EVERYTHING = Collapsing(everything=True)
 
 

@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
 from django.test import Client
 from django.utils import timezone
 
 from tests.views.runs.test_runs import page_of
 from viewer.models import Job, Run
+
+pytestmark = pytest.mark.postgresql
 
 
 def test_a_branch_that_is_being_written_is_marked_live(reader: Client, crew_run: Run) -> None:

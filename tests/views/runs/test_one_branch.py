@@ -13,6 +13,8 @@ from viewer.presentation.run.visible import Wanted
 from viewer.presentation.run.window import window_of
 from viewer.records.accounts import teammate
 
+pytestmark = pytest.mark.postgresql
+
 
 def ids(run: Run, wanted: Wanted) -> list[str]:
     return [line.checkpoint.checkpoint_id for line in window_of(run, wanted).lines]

@@ -18,6 +18,8 @@ from viewer.models import Annotation, Checkpoint, Job, Location, Run
 from viewer.presentation.run.visible import ROWS, Wanted
 from viewer.presentation.run.window import window_of
 
+pytestmark = pytest.mark.postgresql
+
 PART = {"HX-Request": "true", "HX-Target": "detail"}
 
 
