@@ -22,7 +22,7 @@ test: setup development ## Run the whole test suite
 	@# Some environments write no bytecode: each program that a test starts would compile all modules.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 5 --dist loadfile --no-loadscope-reorder)
 
-test-postgresql: setup development ## Run the tests that touch rows with these rows in PostgreSQL
+test-postgresql: setup development ## Run the tests of queries and transactions with the rows in PostgreSQL
 	@scripts/system-packages postgresql
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m scripts.postgresql_tests $(TESTS)
 

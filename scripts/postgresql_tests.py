@@ -6,8 +6,8 @@ import sys
 
 from tests.langgraph.postgresql.server import OWNER, PORT, running
 
-# Few of these tests wait for programs.
-PROCESSES = str(min(len(os.sched_getaffinity(0)), 4))
+# Some of these tests wait for the server or for programs.
+PROCESSES = str(min(3 * len(os.sched_getaffinity(0)) // 2, 6))
 OPTIONS = ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder"]
 # Tests with an engine or a browser, and those about SQLite's file or processes, run with SQLite only.
 ALL = "rows and not sqlite and not engine and not browser"
