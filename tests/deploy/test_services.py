@@ -85,7 +85,7 @@ class Started:
         return ended.returncode, ended.stderr
 
     def health(self, headers: dict[str, str]) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", "/healthz", headers=headers)
             answer = connection.getresponse()
@@ -190,7 +190,7 @@ def asked(site: str, address: str, **headers: str) -> tuple[int, dict[str, str],
     """Return the status, the headers and the body of a page over TLS; 0 while nothing answers."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connection = http.client.HTTPSConnection(site, timeout=10, context=context)
+    connection = http.client.HTTPSConnection(site, timeout=60, context=context)
     try:
         connection.request("GET", address, headers=headers)
         answer = connection.getresponse()

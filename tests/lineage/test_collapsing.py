@@ -115,7 +115,7 @@ def test_twenty_thousand_rows_are_collapsed_at_once() -> None:
         OutlineRow(key, key, 0, key - 1 if key > 1 else None, "main", "task_completed", "recorded")
         for key in range(20_000, 0, -1)
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     outline: Outline = outline_of(rows, Collapse(everything=True))
     assert [line.hidden for line in outline.lines] == [19_999]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

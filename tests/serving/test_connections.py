@@ -79,7 +79,7 @@ def test_unfinished_requests_end(impatient: WebServer, trickles: bool) -> None:
                     client.send(trickled(name) if trickles else b"")
             return [name for name, client in opened.items() if not is_ended(client)]
 
-        wait_until(lambda: not remaining(), 20)
+        wait_until(lambda: not remaining())
 
 
 def trickled(name: str) -> bytes:
@@ -124,7 +124,7 @@ def test_a_response_that_nobody_reads_ends(impatient: WebServer, reads: int) -> 
                     return True
             return False
 
-        wait_until(ended, 20)
+        wait_until(ended)
 
 
 def test_a_slowly_read_response_is_sent_to_its_end(impatient: WebServer) -> None:

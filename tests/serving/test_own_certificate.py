@@ -238,7 +238,7 @@ def test_stalled_handshakes_do_not_keep_out_others(django_db_setup: None, tmp_pa
     with served(tmp_path, server_with_limits(HANDSHAKE_SECONDS=600)) as server, ExitStack() as clients:
         for _ in range(MAX_CONNECTIONS):
             clients.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
-        wait_until(lambda: server.asked("GET", "/healthz")[0].status == 200, 20)
+        wait_until(lambda: server.asked("GET", "/healthz")[0].status == 200)
 
 
 def test_the_check_accepts_only_the_configured_certificate(tls_server: TlsServer, tmp_path: Path) -> None:
@@ -260,15 +260,15 @@ def test_the_check_accepts_only_the_configured_certificate(tls_server: TlsServer
 def test_a_renewed_certificate_is_served_and_a_broken_one_is_not(tls_server: TlsServer) -> None:
     first, files = tls_server.serial(), tls_server.files
     files.write(NAME)
-    wait_until(lambda: tls_server.serial() != first, 20)
+    wait_until(lambda: tls_server.serial() != first)
     assert tls_server.asked("GET", "/healthz")[0].status == 200
 
     second = tls_server.serial()
     valid, key = files.certificate.read_bytes(), files.key.read_bytes()
     replace(files.key, b"-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n")
-    wait_until(lambda: "The changed certificate is not used" in tls_server.log.read_text(), 20)
+    wait_until(lambda: "The changed certificate is not used" in tls_server.log.read_text())
     files.write("elsewhere.example.org")
-    wait_until(lambda: "elsewhere.example.org" in tls_server.log.read_text(), 20)
+    wait_until(lambda: "elsewhere.example.org" in tls_server.log.read_text())
     assert tls_server.serial() == second
     replace(files.certificate, valid)
     replace(files.key, key)

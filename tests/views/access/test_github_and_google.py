@@ -65,7 +65,7 @@ def back_from(name: str, client: Client, **form: str) -> str:
     page = client.post(f"/login/{name}/", form)
     found = LEAVING.search(page.content.decode())
     assert found, page.content
-    sent = requests.get(unescape(found[1]), allow_redirects=False, timeout=10)
+    sent = requests.get(unescape(found[1]), allow_redirects=False, timeout=60)
     at = urlsplit(sent.headers["Location"])
     return f"{at.path}?{at.query}"
 

@@ -62,7 +62,7 @@ def provider(server: str, settings: LazySettings) -> str:
 
 def claim(server: str, name: str, **claims: Any) -> None:
     """Have the provider say this about a person."""
-    answer = requests.put(f"{server}/users/{name}", json={"preferred_username": name, **claims}, timeout=10)
+    answer = requests.put(f"{server}/users/{name}", json={"preferred_username": name, **claims}, timeout=60)
     assert answer.ok, answer.text
 
 
@@ -71,7 +71,7 @@ def back_from(client: Client, name: str, **form: str) -> str:
     page = client.post(LOGIN, form)
     found = LEAVING.search(page.content.decode())
     assert found, page.content
-    sent = requests.post(unescape(found[1]), data={"sub": name}, allow_redirects=False, timeout=10)
+    sent = requests.post(unescape(found[1]), data={"sub": name}, allow_redirects=False, timeout=60)
     at = urlsplit(sent.headers["Location"])
     return f"{at.path}?{at.query}"
 
