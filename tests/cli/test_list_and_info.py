@@ -16,7 +16,7 @@ from tests.real_stores import STORES, copy_of, hashes_below, write_checkpoint
 from tests.terminal import Terminal, without_progress
 from viewer.models import Checkpoint
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHECKPOINT = {
     *(

@@ -11,7 +11,7 @@ from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 @pytest.mark.parametrize("form", ["absolute", "relative", "link", "slash", "file"])

@@ -11,7 +11,7 @@ from tests.engine_runs.runs import PRESS
 from tests.terminal import Terminal
 from viewer.models import Job, Location
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 CREW = ("--entrypoint", "press_crew:make_crew")
 FLOW = ("--entrypoint", "press_flow:PressFlow")
 PROJECT = ("--project", str(PRESS), "--python", sys.executable)

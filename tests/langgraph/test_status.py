@@ -18,6 +18,8 @@ from viewer.host.locations.indexing import import_run, import_scratch
 from viewer.models import Location, Run
 from viewer.redaction.known_secrets import NONE_KNOWN
 
+pytestmark = pytest.mark.postgresql
+
 JOB = "5e0a4c7c-6a5d-4d07-8f3c-8f3d7f0f5f10"
 HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = 'appr-waiting'"
 # The checkpoints with which an approved thread went on, as those of the thread that waits.

@@ -23,7 +23,7 @@ from viewer.redaction import MARKER
 from viewer.stores.protocol import compressed
 from viewer.web.live.feeds import JobFeed
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 def last_of(run: Run) -> Checkpoint:
