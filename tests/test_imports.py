@@ -13,7 +13,6 @@ PACKAGES = (
     "checkpoint_site",
     "viewer",
     "forkline_guard",
-    "forkline_prewarm",
     "forkline_runner",
     "forkline_crewai",
     "forkline_langgraph",

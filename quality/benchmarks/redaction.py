@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quality.tables import print_heading, print_row
-from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 
 ROOT = Path(__file__).resolve().parents[2]
 # Environments whose packages' descriptions and docstrings are read. Those of the demo have engines.

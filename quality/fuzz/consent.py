@@ -19,8 +19,7 @@ from quality.tables import print_heading, print_row
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
-from forkline_crewai.effects import effects_of
-from forkline_crewai.sanitizing import SECRET_FIELDS
+from forkline_crewai.effects import SECRET_FIELDS, effects_of
 from forkline_runner.effects import Effect, unaccepted
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -131,7 +131,7 @@ def without_record(source: str) -> ast.Module:
 
 def faults_of(run: "Run", code: list[str], counts: Counter[str]) -> Iterator[str]:
     """What is wrong with the exports of a run."""
-    from viewer.engines.reproduction import NotReproducible
+    from viewer.engines.recorded_calls import NotReproducible
     from viewer.presentation.export import FORMATS, as_notebook, as_pytest
     from viewer.presentation.export_spans import as_lines
 

@@ -24,7 +24,7 @@ from tests.flow_states import SCHEMA, add_state
 from viewer.engines import engine_named
 from viewer.engines.plan import EditRefused, Edits
 from viewer.host.reading.location_reader import LocationAddress, open_reader
-from viewer.redaction.json_bytes import decoded
+from viewer.redaction.values import decoded
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed, ReadLimits
 
 STORES, ROWS, MAX_SECONDS = 60, 40, 20.0

@@ -18,7 +18,7 @@ from quality.fuzz.attempts import print_attempts
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
-from forkline_runner.tool_calls import ModelAnswers
+from forkline_runner.calls import ModelAnswers
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, RequestedTool, recorded_answer
 
 if TYPE_CHECKING:

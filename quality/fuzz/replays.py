@@ -18,7 +18,7 @@ from quality.fuzz.attempts import print_attempts
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
-from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
+from forkline_runner.calls import Answer, messages_of, parameters_of, replay, tools_of
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact
 

@@ -20,8 +20,8 @@ from quality.fuzz.attempts import print_attempts
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
+from forkline_runner.calls import ToolCalls
 from forkline_runner.recorded import canonical
-from forkline_runner.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

@@ -20,7 +20,7 @@ from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
 from viewer.engines.recorded_calls import SpanSource
 from viewer.host.reading.snapshots import read_snapshot
-from viewer.redaction.json_bytes import decoded
+from viewer.redaction.values import decoded
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Entry, ReadLimits, Snapshot, Unreadable
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.forms.samples import agent, crew, flow, task
+from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning import calls_of
 from viewer.engines.crewai.recorded_events import Event, events_of
 from viewer.engines.plan import Edits
-from viewer.engines.planning import plan_of
 from viewer.launching.labels import step_text
 from viewer.launching.preview import PlanPreview
 
@@ -19,7 +19,8 @@ THREE = [task(1, "one"), task(2, "two"), task(3)]
 def preview_plan(
     contents: Contents, edits: Edits, last: Contents | None = None, is_fork: bool = True, source: Any = None
 ) -> PlanPreview:
-    return PlanPreview(contents, plan_of(contents, edits, last, source, is_fork=is_fork), is_fork)
+    plan = engine_of(contents).whole_plan(contents, edits, last, source, is_fork=is_fork)
+    return PlanPreview(contents, plan, is_fork)
 
 
 def previewed(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:

@@ -22,13 +22,12 @@ from tests.langgraph.conftest import opened
 from tests.langgraph.databases import TABLES, Database, checkpoint_id, extension, packed
 from tests.sharing.conftest import BROWSER
 from tests.terminal import Terminal
-from viewer.engines.langgraph.comparable import comparable
 from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.decoding import memory_of_msgpack
 from viewer.engines.langgraph.identifiers import NULL_TASK
 from viewer.engines.langgraph.plan import units_of
 from viewer.engines.langgraph.super_steps import nodes_that_ran
-from viewer.engines.langgraph.tabs import info, info_lines
+from viewer.engines.langgraph.tabs import comparable, info, info_lines
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host_requests import NotReadable, UnknownLocation

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forkline_runner import messages as runner
+from forkline_runner import reporting as runner
 from viewer.messages.catalog import CATALOG
 from viewer.messages.message import UserFacingError, UserMessage, message_from, plain_text, redacted_message
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from viewer.records.prices import current_prices
-from viewer.stores.model_calls import ModelCall, call_of, usage_by_model
+from viewer.stores.protocol import ModelCall, call_of, usage_by_model
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 MILLION = 1_000_000

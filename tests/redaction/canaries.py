@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 
 # Assembled here, so that secret scanners do not report this file.
 JWT = ".".join(

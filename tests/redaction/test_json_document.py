@@ -12,8 +12,7 @@ import pytest
 from tests.real_stores import STORES
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.redaction import MARKER
-from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 
 
 @pytest.mark.parametrize(

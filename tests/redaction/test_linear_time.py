@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 
 REPEATED = {
     "key blocks that do not end": "-----BEGIN A PRIVATE KEY-----",
@@ -131,7 +130,7 @@ def test_json_inside_json() -> None:
 def test_no_rule_uses_backtracking() -> None:
     files = (Path(__file__).parents[2] / "viewer/redaction").rglob("*.py")
     users = {file.name for file in files if "\nimport re\n" in file.read_text()}
-    # The patterns of json_bytes.py split JSON bytes into strings: no character matches two parts. Those of
+    # The patterns of values.py split JSON bytes into strings: no character matches two parts. Those of
     # patterns.py are matched at one position, and their repetitions are possessive. That of known_secrets.py
     # repeats nothing without a fixed count.
-    assert users == {"json_bytes.py", "known_secrets.py", "patterns.py"}
+    assert users == {"known_secrets.py", "patterns.py", "values.py"}

@@ -17,11 +17,10 @@ from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
 from viewer.redaction import MARKER
-from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import known_secrets, redact_text
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.patterns import compiled
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 from viewer.redaction.vendor_tokens import rules
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds
 

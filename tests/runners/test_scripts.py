@@ -7,7 +7,7 @@ from tests.engine_runs.checkpoints import crew_after, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import PRESS, environment
 from viewer.engines import engine_named
-from viewer.engines.reproduction import Reproduction
+from viewer.engines.recorded_calls import Reproduction
 
 
 def test_a_script_forks_a_crew_with_an_edited_output(

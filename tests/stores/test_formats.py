@@ -7,7 +7,7 @@ import pytest
 
 from quality.local_stores import store_at
 from tests.real_stores import STORES, VERSIONS, copy_of
-from viewer.engines.crewai.structs import created_at
+from viewer.engines.crewai.store_format import created_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.protocol import Entry, LocationUnreadable, Snapshot
 

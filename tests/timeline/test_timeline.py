@@ -8,7 +8,7 @@ from viewer.engines.recorded_calls import Span
 from viewer.presentation.spans import timeline_of, window_in, zoom_of
 from viewer.presentation.tracks import Axis
 from viewer.records.prices import FilePrice, PriceFile, PriceList
-from viewer.stores.model_calls import ModelCall
+from viewer.stores.protocol import ModelCall
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 PRICES = PriceList(PriceFile({"m": FilePrice(1.0, 2.0, 0.5)}))

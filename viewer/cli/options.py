@@ -14,9 +14,8 @@ from django.utils.translation import gettext as _
 
 from viewer import validation
 from viewer.engines import engine_of, kinds_that
-from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion, RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Edits
+from viewer.engines.plan import EditableMessage, Edits, MessageEdit, OpenQuestion, RunSettings
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
 from viewer.launching import sweep

@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from viewer.engines.editable import MISSING, AnswerField, AnswerOption
+from viewer.engines.plan import MISSING, AnswerField, AnswerOption
 from viewer.messages.catalog import gettext_noop as _
 from viewer.messages.message import UserFacingError
 

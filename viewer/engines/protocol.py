@@ -3,12 +3,11 @@
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeVar
 
 from viewer.engines.contents import Agent, Failure, Part, SearchText, Tab, UnitGraph
-from viewer.engines.editable import Editable, MessageEdit, OpenQuestion, Schema, StoredValue
 from viewer.engines.entry_points import (
     NO_KIND,
     Component,
@@ -21,11 +20,29 @@ from viewer.engines.entry_points import (
     RootKind,
     Runner,
 )
-from viewer.engines.plan import Edits, Outlook, Step, Unit
-from viewer.engines.recorded_calls import RecordedCall, RecordedTools, Sources, Span
-from viewer.engines.reproduction import RecordedRun, Reproduction
+from viewer.engines.plan import (
+    Editable,
+    EditRefused,
+    Edits,
+    MessageEdit,
+    OpenQuestion,
+    Outlook,
+    Plan,
+    Schema,
+    Step,
+    StoredValue,
+    Unit,
+)
+from viewer.engines.recorded_calls import (
+    RecordedCall,
+    RecordedRun,
+    RecordedTools,
+    Reproduction,
+    Sources,
+    Span,
+)
 from viewer.messages.message import UserMessage
-from viewer.stores.model_calls import ModelCall
+from viewer.stores.protocol import ModelCall, usage_by_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +332,39 @@ class Engine(Protocol[C]):
 
     def outlook(self, contents: C, source: Any = None) -> Outlook:
         """What the plan leaves open."""
+
+    def whole_plan(
+        self,
+        contents: C,
+        edits: Edits,
+        furthest: C | None = None,
+        source: Any = None,
+        *,
+        is_fork: bool = True,
+        again_stale: bool = False,
+    ) -> Plan:
+        """The steps of a fork or resume, what they leave open, and what the previous run used.
+
+        The usage is estimated from ``furthest``, the run's furthest checkpoint. With ``again_stale``, all
+        stale steps run again.
+        """
+        refused = None
+        try:
+            steps = self.plan(contents, edits, source, is_fork=is_fork)
+        except EditRefused as error:
+            refused = error.message
+            without = Edits(edits.inputs, again=edits.again, keep=edits.keep - edits.again)
+            try:
+                steps = self.plan(contents, without)
+            except EditRefused:
+                steps = []
+        if again_stale and (stale := {step.unit for step in steps if step.stale}):
+            again = edits.again | stale
+            edits = replace(edits, again=again, keep=edits.keep - again)
+            return self.whole_plan(contents, edits, furthest, source, is_fork=is_fork)
+        usage = usage_by_model(self.previous_calls(contents, furthest, steps))
+        missing = self.missing_prompt(contents, edits)
+        return Plan(edits, steps, self.outlook(contents, source), refused, missing, usage)
 
     def has_finished(self, contents: C, source: Any) -> bool:
         """Whether nothing follows a checkpoint of an open-ended run; ``source`` is from ``read_source``.

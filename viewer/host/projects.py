@@ -15,8 +15,8 @@ from pathlib import Path
 from django.conf import settings
 from dotenv import dotenv_values
 
-from viewer.engines import DEFAULT, all_engines, engine_named, source
-from viewer.engines.entry_points import EntryPoint
+from viewer.engines import DEFAULT, all_engines, engine_named
+from viewer.engines.entry_points import EntryPoint, parsed_module
 from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import secrets_of
@@ -93,7 +93,7 @@ def _resolves(root: Path, name: str) -> bool:
 
 def _imported(file: Path) -> Iterator[str]:
     """The first names of the file's absolute imports."""
-    tree = source.parsed(content_at(file, MAX_SOURCE_BYTES) or b"")
+    tree = parsed_module(content_at(file, MAX_SOURCE_BYTES) or b"")
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -15,8 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid, check_answer, parse_answer
-from viewer.engines.editable import EditableMessage, EditableOutput, MessageEdit, OpenQuestion
-from viewer.engines.plan import EditRefused
+from viewer.engines.plan import EditableMessage, EditableOutput, EditRefused, MessageEdit, OpenQuestion
 from viewer.engines.protocol import Contents
 from viewer.messages.translation import translate
 from viewer.redaction import MARKER

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewer.engines import engine_named, engine_of, engine_with
-from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents
 from viewer.host_requests import CheckCheckpoint, CheckNewRun, CheckReply, ask
 from viewer.launching.new_run import NewRunPreview, entry_point_of_run

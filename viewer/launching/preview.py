@@ -11,8 +11,7 @@ from django.utils.translation import gettext as _
 from viewer import host_requests
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Action, Decision, Edits, Reason, Step
-from viewer.engines.planning import Plan, plan_of
+from viewer.engines.plan import Action, Decision, Edits, Plan, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
 from viewer.engines.runner_request import Options
@@ -282,7 +281,7 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
     other_host = check_other_host(request)
     source = ask(request.source, host=request.source_host) if request.folder else None
     again_stale = is_fork and request.again_stale
-    plan = plan_of(
+    plan = engine_of(contents).whole_plan(
         contents, request.edits, request.furthest, source, is_fork=is_fork, again_stale=again_stale
     )
     edits, shown = plan.edits, PlanPreview(contents, plan, is_fork)

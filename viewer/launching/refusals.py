@@ -11,9 +11,8 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT as DEFAULT_ENGINE
 from viewer.engines import all_engines, engine_named, engine_of
-from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import GONE, PreflightLabels, RootKind
-from viewer.engines.plan import Edits, Step
+from viewer.engines.plan import Edits, RunSettings, Step
 from viewer.engines.protocol import Contents, Engine
 from viewer.engines.runner_request import Options
 from viewer.host_requests import CheckCommit, CheckProject, HostAway, JobRefused, ListCheckpointEvents, ask

@@ -11,7 +11,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.engines.editable import EditableMessage, MessageEdit
+from viewer.engines.plan import EditableMessage, MessageEdit
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import ReplayedCall, ReplayModels, Request
 from viewer.formats import short_size

@@ -12,9 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils.crypto import salted_hmac
 
 from viewer.engines import engine_named, engine_of, engine_with
-from viewer.engines.editable import NO_SETTINGS, EditableMessage, RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Edits
+from viewer.engines.plan import NO_SETTINGS, EditableMessage, Edits, RunSettings
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import ModelChoice, RecordedCall, ToolChoice
 from viewer.engines.runner_request import CheckpointSettings, Options

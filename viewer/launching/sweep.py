@@ -18,9 +18,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
-from viewer.engines.plan import Edits, plain_steps
-from viewer.engines.planning import plan_of
+from viewer.engines.plan import MISSING, EditableOutput, Edits, OpenQuestion, RunSettings, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused, ask
@@ -158,12 +156,13 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
     branches: set[str] = set()
     source = ask(request.source, host=request.source_host) if request.folder else None
     contents, dimensions = request.contents, request.dimensions
+    engine = engine_of(contents)
     combinations = product(*(one.values for one in dimensions))
     shown_combinations = product(*_shown_values(request))
     for number, (combination, shown) in enumerate(zip(combinations, shown_combinations, strict=True), 1):
         pairs = list(zip(dimensions, combination, strict=True))
         edits, models = edits_of_values(pairs, contents, request.as_node)
-        plan = plan_of(contents, edits, request.furthest, source, again_stale=request.again_stale)
+        plan = engine.whole_plan(contents, edits, request.furthest, source, again_stale=request.again_stale)
         varied = [value for one, value in zip(dimensions, shown, strict=True) if len(one.values) > 1]
         branch = _branch(request.prefix, varied, number, branches)
         branches.add(branch)

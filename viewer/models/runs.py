@@ -473,7 +473,7 @@ class StoredCopy(models.Model):
     )
     # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
     event_ids = models.BinaryField(default=bytes)
-    # The model calls among the events, and the stretches in which the run worked (stores/model_calls.py).
+    # The model calls among the events, and the stretches in which the run worked (stores/protocol.py).
     calls = models.JSONField(default=list)
     sessions = models.JSONField(default=list, db_default=[])
     # The keyed digest of the row that it was read from. Empty for a file, whose fingerprint suffices.

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.formats import count_text
 from viewer.models import Checkpoint
 from viewer.presentation.comparison_sides import (

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.contents import Part, part_id
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.engines.protocol import Contents
 from viewer.formats import count_text, duration, moment_text, money
 from viewer.host_requests import ImportRun, NotReadable, ask
@@ -27,7 +27,7 @@ from viewer.presentation.run.branches import branch_colours, title_of, with_ance
 from viewer.records.annotations import named
 from viewer.records.bodies import body_of, stored_body
 from viewer.records.prices import current_prices
-from viewer.stores.model_calls import ModelUsage, PackedCall, usage_by_model
+from viewer.stores.protocol import ModelUsage, PackedCall, usage_by_model
 
 # The line of ancestors of a checkpoint, and the nearest that several checkpoints share.
 

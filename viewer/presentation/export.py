@@ -20,8 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import engine_of
 from viewer.engines.contents import Section
 from viewer.engines.protocol import Engine
-from viewer.engines.recorded_calls import RecordedCall, Sources, Span, recorded_answer
-from viewer.engines.reproduction import NotReproducible
+from viewer.engines.recorded_calls import NotReproducible, RecordedCall, Sources, Span, recorded_answer
 from viewer.host_requests import MatchEntryPoint, ask
 from viewer.launching.requests import redacted
 from viewer.models import Checkpoint, Run

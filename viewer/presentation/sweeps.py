@@ -16,7 +16,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.utils.translation import gettext as _
 
 from viewer.engines.contents import Section
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.engines.protocol import Contents
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, answer_in
 from viewer.host_requests import NotReadable
@@ -38,7 +38,7 @@ from viewer.presentation.values import Clock, Piece, difference
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import expected_of_calls, recorded_scoring_of, scoring_of, whole_answer
 from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
-from viewer.stores.model_calls import ModelCall
+from viewer.stores.protocol import ModelCall
 
 # The members of a sweep, as sides of a comparison.
 

@@ -16,7 +16,7 @@ from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.records import bucket
 from viewer.redaction import MARKER
-from viewer.redaction.json_bytes import decoded
+from viewer.redaction.values import decoded
 
 # Maximum memory in bytes of the decoded values of one checkpoint.
 MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024

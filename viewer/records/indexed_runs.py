@@ -18,8 +18,7 @@ from viewer.records.many_rows import in_slices
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import LineageColumns, NewRow, insert, known_rows, mark_states, status_after
 from viewer.redaction import MARKER
-from viewer.stores.model_calls import ModelCall, usage_by_model
-from viewer.stores.protocol import IndexedRun, Packed, RunIndex, Snapshot
+from viewer.stores.protocol import IndexedRun, ModelCall, Packed, RunIndex, Snapshot, usage_by_model
 
 
 class Stored(NamedTuple):

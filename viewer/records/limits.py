@@ -25,7 +25,7 @@ from viewer.models import DayLimits, Job, JobEvent, Question, Team
 from viewer.models.jobs import MEASURES, JobQuerySet
 from viewer.models.roles import unrestricted
 from viewer.records.prices import call_in, current_prices
-from viewer.stores.model_calls import usage_by_model
+from viewer.stores.protocol import usage_by_model
 from viewer.validation import shortened
 
 # The events that are counted.

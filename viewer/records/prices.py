@@ -18,7 +18,7 @@ from django.db.models import Q
 from viewer.models import Job, JobEvent, Location, Run
 from viewer.models.columns import usage_values
 from viewer.records.many_rows import update_many
-from viewer.stores.model_calls import ModelCall, ModelUsage, count_of, usage_by_model
+from viewer.stores.protocol import ModelCall, ModelUsage, count_of, usage_by_model
 from viewer.validation import InvalidInput, content_of
 
 # The prices in a file that override the package's.

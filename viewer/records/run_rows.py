@@ -22,8 +22,7 @@ from viewer.records import bucket
 from viewer.records.lineage.lanes import Position
 from viewer.records.lineage.tree import Lineage, LineageFault
 from viewer.records.many_rows import in_slices, insert_many, update_many
-from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
-from viewer.stores.protocol import EVENT_BYTES, Packed
+from viewer.stores.protocol import EVENT_BYTES, ModelCall, Packed, PackedCall, PackedSession, usage_by_model
 
 # The rows of checkpoints, written in bulk: an import may bring thousands at once.
 

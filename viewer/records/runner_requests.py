@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from viewer.engines import engine_of
-from viewer.engines.editable import NO_SETTINGS, RunSettings
-from viewer.engines.plan import Edits, Step
+from viewer.engines.plan import NO_SETTINGS, Edits, RunSettings, Step
 from viewer.engines.runner_request import (
     CheckpointSource,
     LocationTarget,

@@ -7,8 +7,7 @@ from typing import Literal
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from viewer.redaction.obscured import OBSCURED_KEYWORDS
-from viewer.redaction.patterns import words
+from viewer.redaction.patterns import OBSCURED_KEYWORDS, words
 from viewer.redaction.vendor_tokens import AMBIGUOUS, ANCHORS, BEFORE_WORDS, labels, prefixes
 
 # Labels of secrets in other languages than English, with the secrecy that each implies.

@@ -16,7 +16,6 @@ from viewer.redaction import MARKER
 from viewer.redaction.keywords import may_hold_secret
 from viewer.redaction.named_values import named_spans
 from viewer.redaction.names import is_secret_text
-from viewer.redaction.obscured import is_obscured, obscured_spans, one_line, visible_text
 from viewer.redaction.pairs import pair_spans
 from viewer.redaction.patterns import (
     TextSpan,
@@ -24,10 +23,14 @@ from viewer.redaction.patterns import (
     compiled,
     has_digit,
     is_mixed,
+    is_obscured,
     is_ordinary,
     is_placeholder,
     is_words,
     merged,
+    obscured_spans,
+    one_line,
+    visible_text,
     without_spans,
 )
 from viewer.redaction.vendor_tokens import token_spans

@@ -9,7 +9,6 @@ import re2
 
 from viewer.redaction import MARKER
 from viewer.redaction.keywords import ADDRESS_WORDS, FOREIGN_LABELS, may_hold_secret
-from viewer.redaction.obscured import without_invisible
 from viewer.redaction.patterns import (
     has_digit,
     has_known_format,
@@ -25,6 +24,7 @@ from viewer.redaction.patterns import (
     is_url,
     is_words,
     looks_random,
+    without_invisible,
     words,
 )
 from viewer.redaction.vendor_tokens import labels

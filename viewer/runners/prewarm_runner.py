@@ -5,6 +5,9 @@
 A worker starts it in the project's folder, with an environment without keys, and holds the other end of its
 standard input: when that is closed, the process accepts no more jobs. ``listener`` and ``lock`` are
 descriptors of a bound Unix socket and of a lock that is held while the process is running.
+
+A run in a forked process must be equal to one that starts cold, so what the imports read and changed is
+recorded.
 """
 
 from __future__ import annotations
@@ -13,18 +16,218 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import socket
 import struct
 import sys
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-import forkline_prewarm
+# Read by the interpreter, by C libraries, or by iterating over all names: reading these is not observed.
+UNOBSERVED_PREFIXES = (
+    *("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_"),
+    *("OPENBLAS_", "OMP_", "MKL_", "KMP_", "CHROMA_", "GRPC_"),
+)
+UNOBSERVED_SUFFIXES = ("_PROXY", "_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# The package with the runners and what they load by path.
+FORKLINE = Path(__file__).resolve().parents[1]
+# How long the child waits for the request.
+REQUEST_SECONDS = 10
+MAX_REQUEST_BYTES = 1024 * 1024
+MAX_DESCRIPTORS = 2
+
+
+@dataclass
+class Surroundings:
+    """What imports read and changed.
+
+    ``given``: the environment at the start. ``seen``: the variables that imports read, with their values in
+    ``given``. ``made``: the variables that imports set (None: deleted). ``modules``: the top-level names of
+    the loaded modules.
+    """
+
+    given: dict[str, str]
+    seen: dict[str, str | None] = field(default_factory=dict)
+    made: dict[str, str | None] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
+
+    def enter(self, environment: Mapping[str, str]) -> None:
+        """Set the process's environment to what a cold start would have after the same imports."""
+        os.environ.clear()
+        os.environ.update(environment)
+        for name, value in self.made.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def other_variable(self, environment: Mapping[str, str]) -> str:
+        """Return a variable that had another value during the imports, or an empty string."""
+        for name in sorted({*environment, *self.given}):
+            if is_unobserved(name) and environment.get(name) != self.given.get(name):
+                return name
+        return next((name for name, value in self.seen.items() if os.environ.get(name) != value), "")
+
+    def other_module(self, folder: Path) -> str:
+        """Return a module of the project that a cold start would import instead, or an empty string."""
+        for source in (folder, folder / "src"):
+            for entry in source.iterdir() if source.is_dir() else ():
+                is_module = entry.suffix == ".py" or (entry / "__init__.py").is_file()
+                if is_module and entry.name.removesuffix(".py") in self.modules:
+                    return entry.name
+        return ""
+
+
+def is_unobserved(name: str) -> bool:
+    """Return whether reading this variable is not observed."""
+    return name.startswith(UNOBSERVED_PREFIXES) or name.upper().endswith(UNOBSERVED_SUFFIXES)
+
+
+@contextmanager
+def watched() -> Iterator[Surroundings]:
+    """Record what this block imports, and what it reads and sets in the environment.
+
+    Yields the record, which is complete after the block.
+    """
+    found = Surroundings(given_environment())
+    before = top_names()
+    set_at_start = {name for name in os.environ if name not in found.given}
+    kind: Any = type(os.environ)
+    read, write = kind.__getitem__, kind.__setitem__
+    names: set[str] = set()
+
+    def reading(self: Any, name: str) -> str:
+        if name not in names:
+            found.seen.setdefault(name, found.given.get(name))
+        value: str = read(self, name)
+        return value
+
+    def writing(self: Any, name: str, value: str) -> None:
+        names.add(name)
+        write(self, name, value)
+
+    kind.__getitem__, kind.__setitem__ = reading, writing
+    try:
+        yield found
+    finally:
+        kind.__getitem__, kind.__setitem__ = read, write
+    now = dict(os.environ)
+    changed = {name for name in {*now, *found.given} if now.get(name) != found.given.get(name)}
+    # Includes variables that the interpreter set before this block.
+    found.made = {name: now.get(name) for name in changed}
+    found.seen = {name: value for name, value in found.seen.items() if name not in set_at_start}
+    found.modules = frozenset(top_names() - before)
+
+
+def given_environment() -> dict[str, str]:
+    """Return the environment that this process was started with."""
+    pairs = (part.partition(b"=") for part in Path("/proc/self/environ").read_bytes().split(b"\0") if part)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def top_names() -> set[str]:
+    """Return the top-level names of the loaded modules."""
+    return {name.partition(".")[0] for name in sys.modules} - {
+        "forkline_crewai",
+        "forkline_langgraph",
+        "forkline_runner",
+        "forkline_tables",
+    }
+
+
+def module_within(folder: Path) -> str:
+    """Return a loaded module whose file is in this folder but not in an environment, or an empty string."""
+    environment = Path(sys.prefix).resolve()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        path = Path(os.path.realpath(file))
+        if path.is_relative_to(folder) and not any(
+            path.is_relative_to(other) for other in (environment, FORKLINE)
+        ):
+            return name
+    return ""
+
+
+def become(connection: socket.socket, runner: Path, prepared: ModuleType, found: Surroundings) -> None:
+    """Receive a job's request in a forked process, and run it.
+
+    Return if the other side has gone, or the job must start cold.
+
+    Only this process receives the request, so that keys never reach the waiting process.
+    """
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    try:
+        with connection:
+            agreed = agree(connection, prepared, found)
+    except OSError:
+        return  # the other side has gone
+    if agreed:
+        job_folder, log = agreed
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        run(runner, job_folder)
+
+
+def agree(connection: socket.socket, prepared: ModuleType, found: Surroundings) -> tuple[str, int] | None:
+    """Return the job's folder and log once both sides know that it runs here, or None if it does not.
+
+    Raises OSError if the other side has gone.
+    """
+    connection.settimeout(REQUEST_SECONDS)
+    connection.send(json.dumps({"pid": os.getpid()}).encode())
+    data, descriptors, flags, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
+    if not data or len(descriptors) < MAX_DESCRIPTORS or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        return None
+    request = json.loads(data)
+    try:
+        reason = enter(request, prepared, found)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    connection.send(json.dumps({"reason": reason}).encode())
+    return None if reason else (request["job_folder"], descriptors[1])
+
+
+def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) -> str:
+    """Set up the process like a cold start. Return why that is impossible, or an empty string."""
+    folder = Path(request["folder"])
+    os.chdir(folder)
+    found.enter(request["environment"])
+    if hasattr(prepared, "begin"):
+        prepared.begin()
+    time.tzset()
+    numbers: Any = sys.modules.get("numpy.random")
+    if numbers is not None:
+        # Python reseeds its own random numbers after a fork.
+        numbers.seed()
+    variable = found.other_variable(request["environment"])
+    if variable:
+        return f"{variable} has another value than when the engine was imported"
+    module = found.other_module(folder)
+    return f"the project has its own {module}" if module else ""
+
+
+def run(runner: Path, folder: str) -> None:
+    """Run the runner's program as the interpreter would."""
+    sys.argv = [str(runner), folder]
+    sys.path[0] = str(runner.parent)
+    runpy.run_path(str(runner), run_name="__main__")
+
+
+# The program of a prewarmed process: imports the engine, waits, and forks itself for each job.
+
 
 LIFELINE = 0
 # How often to check whether the worker is running, after it closed the lifeline.
@@ -49,7 +252,7 @@ class PrewarmState:
     idle_seconds: float
     runner: Path
     prepared: ModuleType
-    found: forkline_prewarm.Surroundings
+    found: Surroundings
     installed: dict[str, int]
     worker: int = field(default_factory=os.getppid)
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
@@ -73,7 +276,7 @@ def main(arguments: list[str]) -> PrewarmState:
     listener, lock, idle_seconds, runner, module = arguments
     sys.path[0] = str(Path(runner).parent)
     installed = installed_packages()
-    with forkline_prewarm.watched() as found:
+    with watched() as found:
         prepared = loaded(module)
     refuse_unsafe()
     # Keep the garbage collector from touching, and so copying, these objects in each child.
@@ -113,7 +316,7 @@ def refuse_unsafe() -> None:
     names = other_threads()
     if names:
         raise Unfit(f"the engine starts threads as it is imported ({', '.join(names)})")
-    module = forkline_prewarm.module_within(Path.cwd())
+    module = module_within(Path.cwd())
     if module:
         raise Unfit(f"with the engine, {module} of the project is imported")
 
@@ -220,4 +423,4 @@ if __name__ == "__main__":
         sys.exit(f"Not started warm: {unfit}.")
     if connection is not None:
         state.close_in_child()
-        forkline_prewarm.become(connection, state.runner, state.prepared, state.found)
+        become(connection, state.runner, state.prepared, state.found)

@@ -16,11 +16,11 @@ import sys
 # Before the engine is imported, which reads it once: values may then only name classes that hold data.
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
-from forkline_langgraph import pruning, saver_reader, sending
+from forkline_langgraph import pruning, saver_reader, scratch_store
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    function = {"prune": pruning.pruned, "send": sending.written}.get(arguments[0])
+    function = {"prune": pruning.pruned, "send": scratch_store.write_for_other_host}.get(arguments[0])
     status = saver_reader.answer(arguments[1], function) if function else saver_reader.main(arguments)
     # Without waiting for threads of the project, such as those of aiosqlite.
     os._exit(status)

@@ -7,7 +7,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING, EditableOutput
+from viewer.engines.plan import MISSING, EditableOutput
 from viewer.launching import edits
 from viewer.launching.options import Option
 from viewer.messages.translation import translate

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from viewer.engines.contents import Agent, Failure, Part, SearchText, Section, Tab, TextKind, parts_of
-from viewer.engines.editable import NO_SCHEMA, Editable, EditableOutput, Schema, StoredValue
 from viewer.engines.entry_points import (
     EntryPoint,
     EntryPointLabels,
@@ -17,10 +16,22 @@ from viewer.engines.entry_points import (
     RootKind,
     Runner,
 )
-from viewer.engines.plan import Action, EditRefused, Edits, Outlook, Reason, Step, Unit
+from viewer.engines.plan import (
+    NO_SCHEMA,
+    Action,
+    Editable,
+    EditableOutput,
+    EditRefused,
+    Edits,
+    Outlook,
+    Reason,
+    Schema,
+    Step,
+    StoredValue,
+    Unit,
+)
 from viewer.engines.protocol import Engine
-from viewer.engines.recorded_calls import Sources, Span
-from viewer.engines.reproduction import Reproduction
+from viewer.engines.recorded_calls import Reproduction, Sources, Span
 from viewer.messages.message import plain_text
 
 COUNTING = RootKind(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from forkline_runner.calls import Decision, ToolCalls
 from forkline_runner.recorded import canonical
 from forkline_runner.reporting import Reporter, as_text
-from forkline_runner.tool_calls import Decision, ToolCalls
 from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.runner_request import Tools

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.plan import asked_question, suggested
+from viewer.engines.plan import OpenQuestion
 from viewer.models import Job, Location, Question
 from viewer.web.launch.conversations import AnswersForm
 

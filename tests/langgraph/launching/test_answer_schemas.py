@@ -18,10 +18,9 @@ from django.utils import timezone
 from tests.terminal import Terminal
 from viewer.cli.options import answers_of
 from viewer.engines.answer_schema import AnswerInvalid, as_text, check_answer, fits, options_of, parse_answer
-from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.plan import open_questions, plan, suggested
-from viewer.engines.plan import EditRefused, Edits
+from viewer.engines.plan import EditRefused, Edits, OpenQuestion
 from viewer.models import Job, Location, Question
 from viewer.web.launch.conversations import AnswersForm
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.langgraph.conftest import opened
-from viewer.engines.editable import AnswerOption, OpenQuestion
+from viewer.engines.plan import AnswerOption, OpenQuestion
 from viewer.models import Checkpoint, Job, Location, Project
 from viewer.web.launch.conversations import AnswersForm
 

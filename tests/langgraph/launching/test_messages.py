@@ -11,9 +11,8 @@ from django.http import QueryDict
 from tests.langgraph.conftest import opened
 from viewer.cli.options import written_conversations
 from viewer.engines import engine_named
-from viewer.engines.editable import MessageEdit, Schema, StateEntry
 from viewer.engines.langgraph.plan import REMOVE, editable_messages, edited_messages
-from viewer.engines.plan import EditRefused
+from viewer.engines.plan import EditRefused, MessageEdit, Schema, StateEntry
 from viewer.models import Location
 from viewer.redaction import MARKER
 from viewer.web.launch.conversations import ADD, message_forms

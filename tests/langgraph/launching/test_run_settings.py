@@ -9,9 +9,8 @@ from django.http import QueryDict
 from tests.langgraph.conftest import opened
 from viewer.cli.options import run_settings_of
 from viewer.engines import engine_named
-from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import InputName
-from viewer.engines.plan import Edits
+from viewer.engines.plan import NO_SETTINGS, Edits, RunSettings, Schema
 from viewer.engines.protocol import kind_of
 from viewer.launching.options import MAX_BREAKPOINTS
 from viewer.launching.refusals import settings_refusals

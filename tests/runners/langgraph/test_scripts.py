@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.engine_runs.graphs import PROJECT, STORE, Graphs, checkpoints, digests, environment
 from viewer.engines import engine_named
-from viewer.engines.reproduction import Reproduction
+from viewer.engines.recorded_calls import Reproduction
 
 
 def run(graphs: Graphs, what: Reproduction, python: Path) -> str:

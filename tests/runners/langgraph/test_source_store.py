@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forkline_langgraph import checkpoints, scratch_store
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 TABLES = """
     CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type,

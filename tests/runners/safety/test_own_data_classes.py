@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forkline_langgraph.effects import DATA_CLASSES
-from forkline_runner.own_code import is_data_class
+from forkline_runner.effects import is_data_class
 
 HEAD = """
 from __future__ import annotations

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from forkline_crewai.effects import effects_of
-from forkline_crewai.sanitizing import clean_crew, may_import
+from forkline_crewai.effects import clean_crew, effects_of, may_import
 from forkline_runner.effects import Effect, unaccepted
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 TOOLS = """
 from crewai import Agent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forkline_crewai.original import refuse_other_location
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 TABLES = {
     "customers": "CREATE TABLE customers (name)",

@@ -15,7 +15,7 @@ from tests.clients import reading_client
 from tests.views.runs.test_calls import confirmed
 from viewer.engines import engine_of
 from viewer.engines.contents import Section
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.models import Job, Location, Run, Sweep
 from viewer.presentation.comparison import row_of
 from viewer.presentation.comparison_sides import Reference, reference_in, reference_to

@@ -23,7 +23,7 @@ from tests.real_stores import hashes_below
 from tests.terminal import Terminal
 from tests.views.forking import CREW, SECRET, checked, create_location, filled, page, stored
 from tests.views.launch.test_many_clicks import clicked
-from viewer.engines.editable import RunSettings
+from viewer.engines.plan import RunSettings
 from viewer.host.jobs import code
 from viewer.host.registration import register
 from viewer.launching.other_host import check_other_host, other_locations

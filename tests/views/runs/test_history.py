@@ -13,7 +13,7 @@ from tests.langgraph.conftest import opened, threads
 from tests.langgraph.databases import Database, packed
 from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.presentation.comparison import History, history_of
 from viewer.records.bodies import stored_body

@@ -21,7 +21,7 @@ from viewer.cli.output import (
     lines_of,
     written,
 )
-from viewer.engines.reproduction import NotReproducible
+from viewer.engines.recorded_calls import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Comment, Run, ShareLink
 from viewer.presentation import share_links

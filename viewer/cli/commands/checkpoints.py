@@ -21,7 +21,7 @@ from viewer.cli.rows import (
 )
 from viewer.engines import engine_of
 from viewer.engines.contents import GraphEdge
-from viewer.engines.editable import MISSING
+from viewer.engines.plan import MISSING
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import count_text
 from viewer.host_requests import FindEnds, ReadSource, ask

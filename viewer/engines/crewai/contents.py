@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, Literal, get_args
 
 from viewer.engines.contents import Agent, Failure, short_title
-from viewer.engines.crewai.recorded_events import Event, events_of, listed, mapping, text, whole
-from viewer.engines.crewai.structs import STATE, EntityFacts, is_executor, root_position, skipped_positions
+from viewer.engines.crewai.recorded_events import STATE, Event, events_of, listed, mapping, text, whole
+from viewer.engines.crewai.store_format import EntityFacts, is_executor, root_position, skipped_positions
 
 # The parts of a checkpoint that no known version of CrewAI writes.
 

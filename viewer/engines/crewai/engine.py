@@ -2,18 +2,26 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import editing, entry_points, labels, planning
-from viewer.engines.crewai.comparable import comparable, followed_parts, run_inputs, search_texts
+from viewer.engines.crewai import entry_points, labels, planning
 from viewer.engines.crewai.contents import Contents, completed, contents_of
 from viewer.engines.crewai.flow_plan import FlowMethod
 from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
-from viewer.engines.crewai.planning import unit_graph
-from viewer.engines.crewai.recorded_calls import recorded_calls, recorded_tools, spans
-from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
-from viewer.engines.crewai.script import recorded_run, script
-from viewer.engines.crewai.structs import WAITING
-from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
+from viewer.engines.crewai.recorded_calls import recorded_calls, recorded_run, recorded_tools, script, spans
+from viewer.engines.crewai.recorded_events import FAILED, GROUPS, WAITING, checkpoint_events
+from viewer.engines.crewai.tabs import (
+    ORDER,
+    TABS,
+    comparable,
+    followed_parts,
+    info,
+    info_lines,
+    is_tab_empty,
+    run_inputs,
+    search_texts,
+    tab_context,
+    unit_graph,
+)
 from viewer.engines.entry_points import Runner
 from viewer.engines.protocol import Engine
 
@@ -33,7 +41,7 @@ class CrewAI(Engine[Contents]):
     known_stores = labels.KNOWN_STORES
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",
-        prewarm_module="forkline_crewai.prewarm",
+        prewarm_module="forkline_crewai.job",
         # Telemetry would leave the machine, and nobody would answer the question on tracing at the first run.
         environment={
             "CREWAI_DISABLE_TELEMETRY": "true",
@@ -83,13 +91,13 @@ class CrewAI(Engine[Contents]):
     components_in = staticmethod(labels.components_in)
     unmatched = staticmethod(labels.unmatched)
 
-    schema = staticmethod(editing.schema)
-    editable = staticmethod(editing.editable)
-    missing_prompt = staticmethod(editing.missing_prompt)
-    values_read = staticmethod(editing.values_read)
-    missing_code = staticmethod(editing.missing_code)
-    former_values = staticmethod(editing.former_values)
-    kickoff_inputs = staticmethod(editing.kickoff_inputs)
+    schema = staticmethod(planning.schema)
+    editable = staticmethod(planning.editable)
+    missing_prompt = staticmethod(planning.missing_prompt)
+    values_read = staticmethod(planning.values_read)
+    missing_code = staticmethod(planning.missing_code)
+    former_values = staticmethod(planning.former_values)
+    kickoff_inputs = staticmethod(planning.kickoff_inputs)
     read_source = staticmethod(planning.read_source)
     plan = staticmethod(planning.plan)
     outlook = staticmethod(planning.outlook)

@@ -14,9 +14,15 @@ from typing import Any
 
 import yaml
 
-from viewer.engines import source
-from viewer.engines.crewai.structs import STATE
-from viewer.engines.entry_points import EntryPoint, EntryPointLabels
+from viewer.engines.crewai.recorded_events import STATE
+from viewer.engines.entry_points import (
+    EntryPoint,
+    EntryPointLabels,
+    aliases_in,
+    files_of_module,
+    last_name,
+    parsed_module,
+)
 from viewer.messages.catalog import gettext_noop as _
 from viewer.validation import content_at
 
@@ -253,7 +259,7 @@ def _kinds_of(folder: Path, entry_point: str) -> set[str]:
     """Return the kinds of an entry point, read from its module or file; empty if they are not clear."""
     if is_file(entry_point):
         return {kind_of(read_definition(folder, entry_point))} - {""}
-    for path in source.files_of(folder, entry_point.partition(":")[0]):
+    for path in files_of_module(folder, entry_point.partition(":")[0]):
         module = _read_module(folder, path) if 0 < _size(path) <= MAX_BYTES else None
         if module is not None:
             points = _entry_points_of(module, _flow_classes([module]))
@@ -272,7 +278,7 @@ class _Module:
         """Return the last part of the name in a base, decorator or annotation, with aliases resolved."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value.rpartition(".")[2]
-        return source.last_name(node, self.imported)
+        return last_name(node, self.imported)
 
 
 def _flow_classes(modules: list[_Module]) -> set[str]:
@@ -368,8 +374,8 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
     content = content_at(path, MAX_BYTES) or b""
     if not any(word in content for word in (b"class ", b"Crew", b"Agent", b"from_declaration")):
         return None
-    tree = source.parsed(content)
-    return _Module(".".join(parts), tree, source.aliases_in(tree)) if tree else None
+    tree = parsed_module(content)
+    return _Module(".".join(parts), tree, aliases_in(tree)) if tree else None
 
 
 def _project_settings(folder: Path) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from viewer.engines import source
 from viewer.engines.crewai.entry_points import Definition, is_file, read_definition
 from viewer.engines.crewai.input_names import sources_of
+from viewer.engines.entry_points import aliases_in, assigned_texts, last_name
 
 # A hostile record may claim any number of iterations of a loop.
 MAX_METHOD_RUNS = 20_000
@@ -258,7 +258,7 @@ class _Names:
 
     def original(self, node: ast.AST) -> str:
         """Return the last part of a name, with an import's alias resolved."""
-        return source.last_name(node, self.aliases)
+        return last_name(node, self.aliases)
 
 
 def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
@@ -303,8 +303,8 @@ def _names_in(trees: list[ast.Module]) -> _Names:
                 names.classes[node.name] = node
             elif isinstance(node, ast.FunctionDef):
                 names.functions[node.name] = node
-        names.texts |= source.assigned_texts(tree.body)
-        names.aliases |= source.aliases_in(tree)
+        names.texts |= assigned_texts(tree.body)
+        names.aliases |= aliases_in(tree)
     return names
 
 
@@ -371,7 +371,7 @@ def _text(node: ast.expr, names: _Names) -> str:
 def _members(name: str, names: _Names) -> dict[str, str]:
     """The texts of an enumeration by the names of its members."""
     found = names.classes.get(name)
-    return source.assigned_texts(found.body if found else ())
+    return assigned_texts(found.body if found else ())
 
 
 def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:

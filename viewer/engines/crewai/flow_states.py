@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from viewer.engines.crewai.structs import STATE, WAITING
+from viewer.engines.crewai.recorded_events import STATE, WAITING
 from viewer.messages.message import UserMessage
 from viewer.stores.protocol import (
     Broken,

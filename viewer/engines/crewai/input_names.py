@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from viewer.engines import source
 from viewer.engines.crewai.entry_points import (
     Definition,
     agent_definitions,
@@ -18,7 +17,16 @@ from viewer.engines.crewai.entry_points import (
     text_at,
     texts_in,
 )
-from viewer.engines.entry_points import ANNOTATIONS, JSON_TYPES, InputName
+from viewer.engines.entry_points import (
+    ANNOTATIONS,
+    JSON_TYPES,
+    InputName,
+    assigned_texts,
+    files_of_module,
+    last_name,
+    parsed_module,
+    texts_in_node,
+)
 
 # Placeholders such as ``{topic}``, which CrewAI replaces with the values of a run's inputs.
 
@@ -129,7 +137,7 @@ def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg in TEXTS:
                 value = constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-                for text in source.texts_in(value) if value else ():
+                for text in texts_in_node(value) if value else ():
                     yield from placeholder_names(text)
     for path in _yaml_files(sources[0][0].parent):
         for line in text_at(path, MAX_BYTES).splitlines():
@@ -144,7 +152,7 @@ def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:
     if flow is None:
         return
     states = [base.slice for base in flow.bases if isinstance(base, ast.Subscript)]
-    names = [source.last_name(one) for one in states]
+    names = [last_name(one) for one in states]
     if not names or names[0] not in classes:
         yield from (InputName(key) for key in _read_of_state(flow))
         return
@@ -160,14 +168,14 @@ def _of_state(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[InputName
     state = classes.get(name)
     if state is None:
         return
-    for parent in (*(classes.get(source.last_name(base)) for base in state.bases), state):
+    for parent in (*(classes.get(last_name(base)) for base in state.bases), state):
         for field in parent.body if parent else ():
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 yield _field(field.target.id, field)
 
 
 def _field(name: str, field: ast.AnnAssign) -> InputName:
-    kind = ANNOTATIONS.get(source.last_name(field.annotation))
+    kind = ANNOTATIONS.get(last_name(field.annotation))
     try:
         default = ast.literal_eval(field.value) if field.value else None
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -195,7 +203,7 @@ def _read_of_state(flow: ast.ClassDef) -> list[str]:
 
 
 def _is_state(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "state" and source.last_name(node.value) == "self"
+    return isinstance(node, ast.Attribute) and node.attr == "state" and last_name(node.value) == "self"
 
 
 def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
@@ -217,9 +225,9 @@ def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
-    for path in source.files_of(folder, name):
+    for path in files_of_module(folder, name):
         if text := text_at(path, MAX_BYTES):
-            tree = source.parsed(text)
+            tree = parsed_module(text)
             return (path, tree) if tree else None
     return None
 
@@ -269,14 +277,14 @@ def _declared_tasks(folder: Path, entry_point: str) -> Iterator[tuple[str, str]]
 
 def _in_source(trees: list[ast.Module]) -> Iterator[tuple[str, str]]:
     """The name and description of each task that is made with a condition."""
-    texts = source.assigned_texts(node for tree in trees for node in ast.walk(tree))
+    texts = assigned_texts(node for tree in trees for node in ast.walk(tree))
     classes = _conditional_classes(trees)
     for tree in trees:
         for function, call in _calls(tree):
-            if source.last_name(call.func) in classes:
+            if last_name(call.func) in classes:
                 given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
                 # The engine names the task of a @task method like the method.
-                is_task = function is not None and "task" in map(source.last_name, function.decorator_list)
+                is_task = function is not None and "task" in map(last_name, function.decorator_list)
                 name = _text_of_node(given.get("name"), texts) or (
                     function.name if function and is_task else ""
                 )
@@ -291,7 +299,7 @@ def _conditional_classes(trees: list[ast.Module]) -> set[str]:
             if isinstance(node, ast.ImportFrom):
                 found |= {alias.asname for alias in node.names if alias.name == BASE and alias.asname}
     bases = {
-        node.name: set(map(source.last_name, node.bases))
+        node.name: set(map(last_name, node.bases))
         for tree in trees
         for node in tree.body
         if isinstance(node, ast.ClassDef)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.engines.crewai.editing import PROMPT
-from viewer.engines.crewai.structs import STATE, WAITING
+from viewer.engines.crewai.planning import PROMPT
+from viewer.engines.crewai.recorded_events import STATE, WAITING
 from viewer.engines.entry_points import GONE, Component, EventPreset, PreflightLabels, RootKind
 from viewer.engines.protocol import KnownStore
 from viewer.messages.catalog import gettext_noop as _

@@ -1,14 +1,14 @@
-"""The plan of a fork or resume, exactly as CrewAI runs it: its units of work, their steps and cost."""
+"""The plan of a fork or resume, exactly as CrewAI runs it: its units, their steps and cost, and its edits."""
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.contents import Agent, GraphEdge, UnitGraph
+from viewer.engines.answer_schema import MAX_OPTIONS
+from viewer.engines.contents import Agent
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.flow_plan import FlowMethod, Following, RouterDecision, flow_methods, following
 from viewer.engines.crewai.input_names import (
@@ -17,12 +17,29 @@ from viewer.engines.crewai.input_names import (
     has_placeholder,
     placeholder_names,
 )
-from viewer.engines.crewai.recorded_events import Event
-from viewer.engines.crewai.structs import STATE
-from viewer.engines.plan import Action, Decision, EditRefused, Edits, Outlook, Reason, Route, Step, Unit
+from viewer.engines.crewai.recorded_events import STATE, Event
+from viewer.engines.plan import (
+    MISSING,
+    NO_SCHEMA,
+    Action,
+    AnswerOption,
+    Decision,
+    Editable,
+    EditableOutput,
+    EditRefused,
+    Edits,
+    OpenQuestion,
+    Outlook,
+    Reason,
+    Route,
+    Schema,
+    Step,
+    StoredValue,
+    Unit,
+)
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
-from viewer.stores.model_calls import ModelCall
+from viewer.stores.protocol import ModelCall
 from viewer.validation import shortened
 
 # The prompt of an agent that runs without a crew.
@@ -431,109 +448,123 @@ def calls_of(events: Sequence[Event], units: set[str], kind: str) -> list[ModelC
     return [call for unit in units for call in calls.get(unit, [])]
 
 
-# The graph of a crew's tasks or of a flow's methods, from a checkpoint and the project's source.
+# The values of a checkpoint that a person may edit, and the values that a run reads.
 
 
-START = "__start__"
-CONDITION = "condition"
+# The only input of an agent that runs without a crew.
+PROMPT = "messages"
+READ = (Action.KEPT, Action.PINNED)
+# The most characters that are shown of a question, and of what it is about.
+MAX_PROMPT, MAX_OUTPUT = 2_000, 20_000
 
 
-def unit_graph(contents: Contents, source: Any = None) -> UnitGraph | None:
-    """The units with their statuses, and which follows which; None for a lone agent.
+def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
+    """Returns no schema: each value has the type that it has in the checkpoint."""
+    return NO_SCHEMA
 
-    ``source`` is from ``read_source``. Without it, the methods of a flow are those that have begun.
-    """
-    if contents.kind == "crew" and contents.tasks:
-        return _of_crew(contents, source if isinstance(source, ConditionalTasks) else None)
-    if contents.kind == "flow":
-        methods = source if isinstance(source, tuple) else ()
-        return _of_flow(contents, methods) if methods else _of_events(contents)
+
+def editable(contents: Contents) -> Editable:
+    """The inputs, a flow's state without its id, and the outputs of finished tasks."""
+    state = contents.flow_state
+    if state is not None:
+        # The engine finds the flow by its id, so the id must not be edited.
+        state = {name: value for name, value in state.items() if name != "id"}
+    inputs = None if state is not None else _inputs(contents)
+    outputs = tuple(map(_output, _finished(contents.tasks)))
+    return Editable(inputs, state, outputs, questions=tuple(_questions(contents)))
+
+
+def _questions(contents: Contents) -> Iterator[OpenQuestion]:
+    """The feedback that a flow's state waits for."""
+    asked = contents.feedback
+    if asked is None:
+        return
+    prompt = f"{asked.method}: {asked.message}".removeprefix(": ")
+    options = tuple(AnswerOption(one, one) for one in dict.fromkeys(asked.outcomes[:MAX_OPTIONS]))
+    output = asked.output if isinstance(asked.output, str | None) else json.dumps(asked.output, indent=2)
+    yield OpenQuestion("", shortened(prompt, MAX_PROMPT), options, output=shortened(output or "", MAX_OUTPUT))
+
+
+def _inputs(contents: Contents) -> dict[str, Any]:
+    """The inputs of the run, and ``MISSING`` for placeholders of its tasks that are not among the inputs."""
+    if contents.kind == "agent":
+        return {PROMPT: _or_missing(agent_prompt(contents))}
+    used = [name for task in contents.tasks for name in placeholder_names(task.template)]
+    missing = dict.fromkeys((name for name in used if name not in contents.inputs), MISSING)
+    return {**contents.inputs, **missing}
+
+
+def _or_missing(value: Any) -> Any:
+    return MISSING if value is None else value
+
+
+def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
+    """Why a lone agent cannot run: neither the checkpoint nor the edits have a prompt. None if it can."""
+    if contents.kind == "agent" and agent_prompt(contents) is None and not edits.inputs:
+        return UserMessage("edit.prompt_unknown")
     return None
 
 
-def _of_crew(contents: Contents, source: ConditionalTasks | None) -> UnitGraph:
-    """Tasks in their order. Async tasks between two others run at the same time."""
-    names = {task.position: f"{task.position}. {task.title}" for task in contents.tasks}
-    statuses, is_next = {}, True
-    for task in contents.tasks:
-        status = "done" if task.done else "skipped" if task.is_skipped else "next" if is_next else ""
-        # The async tasks behind an unfinished one run with it.
-        is_next &= task.done or task.is_skipped or task.is_async
-        statuses[names[task.position]] = status
-    edges = []
-    for before, after in pairwise([[], *_at_once(contents.tasks)]):
-        for task in after:
-            has_condition = task.is_skipped or bool(source and source.has(task.name, task.template))
-            for first in [names[one.position] for one in before] or [START]:
-                label = CONDITION if has_condition else ""
-                edges.append(GraphEdge(first, names[task.position], has_condition, label))
-    return UnitGraph({START: "", **statuses}, tuple(edges), is_inferred=source is None)
-
-
-def _at_once(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    """The tasks that run at the same time, in order."""
-    group: list[Task] = []
+def _finished(tasks: Sequence[Task]) -> Iterator[Task]:
+    """The finished tasks that have an id, each id once."""
+    seen: set[str] = set()
     for task in tasks:
-        if group and not (task.is_async and group[-1].is_async):
-            yield group
-            group = []
-        group.append(task)
-    if group:
-        yield group
+        if task.done and task.id and task.id not in seen:
+            seen.add(task.id)
+            yield task
 
 
-def _of_flow(contents: Contents, methods: Sequence[FlowMethod]) -> UnitGraph:
-    """Methods as the source declares them."""
-    finished = {method.name for method in contents.methods if method.done}
-    unfinished = {one.name for one in methods} - finished
-    ahead = following_of(contents, methods)
-    certain = ahead.certain if ahead and ahead.fits else ()
-    statuses = {
-        one.name: "next"
-        if one.name in certain and _is_reached(one, finished, unfinished)
-        else "done"
-        if one.name in finished
-        else ""
-        for one in methods
-    }
-    statuses |= {name: "done" for name in finished if name not in statuses}
-    edges = dict.fromkeys(edge for one in methods for edge in _edges_to(one, methods))
-    return UnitGraph({START: "", **statuses}, tuple(edges), is_inferred=False)
+def _output(task: Task) -> EditableOutput:
+    return EditableOutput(task.id, task.position, task.title, task.agent, task.output or "", task.output_json)
 
 
-def _is_reached(method: FlowMethod, finished: set[str], unfinished: set[str]) -> bool:
-    """Whether a method that follows is triggered by a finished one, or by the route of a finished router."""
-    condition = method.listens_to or method.starts_on
-    if condition is None or condition.is_met(finished):
-        return True
-    return not any(name in unfinished for name in condition.mentioned())
+def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
+    """The values that a run reads from the checkpoint and that no edit replaces."""
+    yield from _values(contents, edits)
+    kept = {step.unit for step in steps if step.action in READ and step.unit not in edits.outputs}
+    for task in contents.tasks:
+        if task.id in kept:
+            label = UserMessage("edit.stored_task_output", {"position": task.position})
+            yield StoredValue(label, [task.output, task.output_json])
+    for method in contents.methods:
+        if method.done:
+            yield StoredValue(UserMessage("edit.stored_method_result", {"name": method.name}), method.output)
 
 
-def _edges_to(method: FlowMethod, methods: Sequence[FlowMethod]) -> Iterator[GraphEdge]:
-    names = {one.name for one in methods}
-    if method.starts and method.starts_on is None:
-        yield GraphEdge(START, method.name)
-    for condition in (method.starts_on, method.listens_to):
-        for label in condition.mentioned() if condition else ():
-            if label in names:
-                yield GraphEdge(label, method.name)
-                continue
-            routers = [one for one in methods if one.is_router and label in one.labels]
-            for router in routers or [one for one in methods if one.is_open]:
-                yield GraphEdge(router.name, method.name, True, label)
+def _values(contents: Contents, edits: Edits) -> Iterator[StoredValue]:
+    if contents.kind == "agent":
+        prompt = agent_prompt(contents)
+        if prompt is not None and not edits.inputs:
+            yield StoredValue(UserMessage("edit.stored_prompt"), prompt)
+        return
+    for name, value in contents.inputs.items() if contents.kind == "crew" else ():
+        if name not in edits.inputs:
+            yield StoredValue(UserMessage("edit.stored_input", {"name": name}), value)
+    for name, value in (contents.flow_state or {}).items():
+        if name not in (edits.state or {}):
+            yield StoredValue(UserMessage("edit.stored_state", {"name": name}), value)
 
 
-def _of_events(contents: Contents) -> UnitGraph | None:
-    """Methods that have begun, each after the one that had finished last."""
-    statuses, edges, last = dict[str, str](), dict[GraphEdge, None](), START
-    for event in contents.events:
-        if event.is_internal or event.flow not in ("", contents.name):
-            continue
-        if event.kind == "method_execution_started":
-            statuses.setdefault(event.subject, "next")
-            edges[GraphEdge(last, event.subject, is_inferred=True)] = None
-        elif event.kind == "method_execution_finished":
-            last = event.subject
-            statuses[last] = "done"
-    statuses |= {method.name: "done" for method in contents.methods if method.done}
-    return UnitGraph({START: "", **statuses}, tuple(edges), is_inferred=True) if statuses else None
+def missing_code(contents: Contents) -> UserMessage | None:
+    """What a crew without the project's code would lack; None for a flow or an agent."""
+    if contents.kind != "crew":
+        return None
+    return UserMessage("edit.code_missing")
+
+
+def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
+    """Which agents would use an edited input's former value without the project's code; None if none."""
+    if contents.kind != "crew":
+        return None
+    roles = roles_mentioning(contents, edits.inputs)
+    if not roles:
+        return None
+    return UserMessage("edit.agents_have_former_value", {"roles": ", ".join(roles)})
+
+
+def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
+    """The inputs that a run of this kind was started with, from its first checkpoint."""
+    if kind != "agent":
+        return contents.inputs
+    prompt = agent_prompt(contents)
+    return {} if prompt is None else {PROMPT: prompt}

@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from viewer.engines import source
-from viewer.engines.entry_points import EventGroup, GroupTraits
+from viewer.engines.entry_points import EventGroup, GroupTraits, parsed_module, texts_in_node
 from viewer.messages.catalog import gettext_noop as _
-from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
+from viewer.stores.protocol import NO_CALL, ModelCall, call_of
 from viewer.validation import content_at
 
 # Convert hostile values to the expected type, or to an empty value of it. Nothing here raises.
@@ -67,6 +66,10 @@ INTERNAL_KINDS = frozenset(
     | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
 )
 EXECUTOR_FLOW = "AgentExecutor"
+# A state that a flow with ``@persist`` stored, which CrewAI does not call a checkpoint.
+STATE = "flow_state"
+# The trigger of such a state if the flow waits for the feedback of a person.
+WAITING = "feedback_pending"
 # The suffixes of events that are failures.
 FAILED = ("_failed", "_error")
 
@@ -295,7 +298,7 @@ def _listed(tree: ast.Module) -> list[str]:
     """The texts of the assignment to ``LIST``."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == LIST for one in node.targets):
-            return list(dict.fromkeys(source.texts_in(node.value)))
+            return list(dict.fromkeys(texts_in_node(node.value)))
     return []
 
 
@@ -306,7 +309,7 @@ def _groups_by_event(engine: Path) -> dict[str, str]:
         group = path.stem.removesuffix("_events")
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "type":
-                found.update((name, group) for name in source.texts_in(node.annotation))
+                found.update((name, group) for name in texts_in_node(node.annotation))
     return found
 
 
@@ -317,4 +320,4 @@ def _group_by_name(name: str, groups_by_event: dict[str, str]) -> str:
 
 
 def _tree(path: Path) -> ast.Module:
-    return source.parsed(content_at(path, MAX_BYTES, follows_links=True) or b"") or ast.Module([], [])
+    return parsed_module(content_at(path, MAX_BYTES, follows_links=True) or b"") or ast.Module([], [])

@@ -9,18 +9,8 @@ from typing import Any
 from viewer.engines.contents import Agent, Failure
 from viewer.engines.langgraph import identifiers, super_steps
 from viewer.engines.langgraph.channels import ChangedChannel, changed_channels, snapshot_in
-from viewer.engines.langgraph.super_steps import (
-    Attempt,
-    Place,
-    attempts_in,
-    hints,
-    interrupt_fields,
-    is_opaque,
-    mapping,
-    named_attempts,
-    open_nodes,
-    sequence,
-)
+from viewer.engines.langgraph.project_source import INPUT
+from viewer.engines.langgraph.super_steps import mapping, sequence
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
 # The newest known version of the layout of checkpoints.
@@ -70,7 +60,7 @@ class Task:
     has gone on, although the rows of the task do not say so.
     """
 
-    attempt: Attempt
+    attempt: super_steps.Attempt
     node: str
     writes: tuple[Write, ...] = ()
     interrupts: tuple[Interrupt, ...] = ()
@@ -169,7 +159,7 @@ class Contents:
     def unreadable(self) -> Mapping[str, Any]:
         """The placeholders of the whole state and of the metadata, if they cannot be decoded."""
         stored = {"state": self.body.get("checkpoint"), "metadata": self.body.get("metadata")}
-        return {name: value for name, value in stored.items() if is_opaque(value)}
+        return {name: value for name, value in stored.items() if super_steps.is_opaque(value)}
 
     @property
     def channels(self) -> dict[str, Any]:
@@ -180,6 +170,11 @@ class Contents:
         rebuilt = {name: one.value for name, one in self.changed_channels.items() if one.how}
         stored = {name: snapshot_in(value) for name, value in values.items() if value != name}
         return {name: value for name, value in (stored | rebuilt).items() if not is_control(name)}
+
+    @property
+    def given_input(self) -> Any:
+        """The input that the run was started with; None if this is not its first checkpoint."""
+        return mapping(self.checkpoint.get(_VALUES)).get(super_steps.START)
 
     @property
     def is_functional(self) -> bool:
@@ -222,8 +217,10 @@ class Contents:
             [(replace(task.attempt, indexes=frozenset()), task.node) for task in self.tasks]
         )
 
-    def _open_nodes(self, named: Sequence[tuple[Attempt, str]]) -> list[str]:
-        return open_nodes(named, Place.after(self.namespace, self.id, self.step), self.checkpoint)
+    def _open_nodes(self, named: Sequence[tuple[super_steps.Attempt, str]]) -> list[str]:
+        return super_steps.open_nodes(
+            named, super_steps.Place.after(self.namespace, self.id, self.step), self.checkpoint
+        )
 
     @property
     def failure(self) -> Failure | None:
@@ -255,6 +252,15 @@ def contents_of(body: Mapping[str, Any]) -> Contents:
     return Contents(body)
 
 
+def kickoff_inputs(contents: Contents, kind: str = "") -> Mapping[str, Any]:
+    """The input that a run was started with, from its first checkpoint.
+
+    An input that is not an object is the value of the field ``INPUT``.
+    """
+    given = contents.given_input
+    return mapping(given) if given is None or isinstance(given, dict) else {INPUT: given}
+
+
 def is_control(channel: str) -> bool:
     """Whether a channel only drives the graph."""
     return channel.startswith(_CONTROL)
@@ -265,15 +271,15 @@ def tasks_in(body: Mapping[str, Any]) -> list[Task]:
     grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for write in _writes(body):
         grouped[_text(write.get("task_id"))].append(write)
-    found = attempts_in(
+    found = super_steps.attempts_in(
         (task_id, _text(write.get("task_path")), write["index"])
         for task_id, writes in grouped.items()
         for write in writes
     )
     attempts = [one for one in found if not one.is_late]
     names = mapping(body.get("task_names"))
-    known = hints(grouped) | {name: _text(node) for name, node in names.items()}
-    named = named_attempts(attempts, mapping(body.get("checkpoint")), known)
+    known = super_steps.hints(grouped) | {name: _text(node) for name, node in names.items()}
+    named = super_steps.named_attempts(attempts, mapping(body.get("checkpoint")), known)
     tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
     if body.get("is_continued"):
         late = {own_id[8:]: writes for own_id, writes in grouped.items() if identifiers.is_late(own_id)}
@@ -321,7 +327,7 @@ def _identity(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:
+def _task(attempt: super_steps.Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:
     values = [
         Write(_text(write.get("channel")), write.get("value")) for write in writes if write["index"] >= 0
     ]
@@ -334,7 +340,7 @@ def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> T
             Interrupt(_text(one.get("id")), one.get("value"), _schema(one.get("response_schema")))
             for write in writes
             if write["index"] == super_steps.INTERRUPT
-            for one in interrupt_fields(write.get("value"))
+            for one in super_steps.interrupt_fields(write.get("value"))
         ),
         # A task stores the answers to all of its interrupts as one list.
         answers=tuple(

@@ -13,25 +13,30 @@ from viewer.engines.answer_schema import (
     fits,
     options_of,
 )
-from viewer.engines.editable import (
-    MISSING,
-    AnswerField,
-    AnswerOption,
-    Editable,
-    EditableMessage,
-    MessageEdit,
-    OpenQuestion,
-    Schema,
-    StateEntry,
-)
 from viewer.engines.entry_points import JSON_TYPES, InputName
 from viewer.engines.langgraph import super_steps
 from viewer.engines.langgraph.channels import as_written, message_of, with_types
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.project_source import INPUT
 from viewer.engines.langgraph.super_steps import BUMPS, mapping, sequence
 from viewer.engines.langgraph.tabs import preview
-from viewer.engines.plan import Action, EditRefused, Edits, Outlook, Reason, Step, Unit
+from viewer.engines.plan import (
+    MISSING,
+    Action,
+    AnswerField,
+    AnswerOption,
+    Editable,
+    EditableMessage,
+    EditRefused,
+    Edits,
+    MessageEdit,
+    OpenQuestion,
+    Outlook,
+    Reason,
+    Schema,
+    StateEntry,
+    Step,
+    Unit,
+)
 from viewer.messages.catalog import gettext_noop as _
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
@@ -430,16 +435,6 @@ def _is_opaque(value: Any) -> bool:
             for inner in (item.values() if isinstance(item, dict) else item)
         ]
     return False
-
-
-def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
-    """The input that a run was started with, from its first checkpoint.
-
-    An input that is not an object is the value of the field ``INPUT``.
-    """
-    values = mapping(contents.checkpoint.get("channel_values"))
-    given = values.get("__start__")
-    return mapping(given) if given is None or isinstance(given, dict) else {INPUT: given}
 
 
 # The plan of a fork or resume of LangGraph's checkpoints: the nodes that run next.

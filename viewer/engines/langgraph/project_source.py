@@ -7,9 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewer.engines import source
-from viewer.engines.entry_points import ANNOTATIONS, EntryPoint, EntryPointLabels, InputName
-from viewer.engines.langgraph.labels import GRAPH
+from viewer.engines.entry_points import (
+    ANNOTATIONS,
+    EntryPoint,
+    EntryPointLabels,
+    InputName,
+    files_of_module,
+    last_name,
+    parsed_module,
+)
+from viewer.engines.langgraph.threads.rows import KIND
 from viewer.messages.catalog import gettext_noop as _
 from viewer.validation import content_at
 
@@ -86,7 +93,7 @@ LABELS = EntryPointLabels(
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     """The graphs in the project's ``langgraph.json``; empty without that file."""
     found = dict.fromkeys(named_entry_points(folder).values())
-    return tuple(EntryPoint(entry_point, GRAPH.name) for entry_point in found)
+    return tuple(EntryPoint(entry_point, KIND) for entry_point in found)
 
 
 def named_entry_points(folder: Path) -> dict[str, str]:
@@ -127,7 +134,7 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], kind: str, name: 
 
 def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
     """The root kind of each entry point."""
-    return dict.fromkeys(entry_points, GRAPH.name)
+    return dict.fromkeys(entry_points, KIND)
 
 
 def title_of(entry_point: str) -> str:
@@ -176,7 +183,7 @@ def _functional(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunct
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != name:
             continue
-        if any(source.last_name(one) == "entrypoint" for one in node.decorator_list):
+        if any(last_name(one) == "entrypoint" for one in node.decorator_list):
             return node
     return None
 
@@ -195,7 +202,7 @@ def _of_parameter(
 
 
 def _makes_agent(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.Call) and source.last_name(node) in AGENTS for node in ast.walk(tree))
+    return any(isinstance(node, ast.Call) and last_name(node) in AGENTS for node in ast.walk(tree))
 
 
 def _states_in(tree: ast.Module) -> Iterator[str]:
@@ -203,7 +210,7 @@ def _states_in(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        called = source.last_name(node)
+        called = last_name(node)
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         state = given.get("input_schema") or given.get("input") or given.get("state_schema")
         if called == "StateGraph" and state is None and node.args:
@@ -248,7 +255,7 @@ def _annotated(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 def _type_name(annotation: ast.expr) -> str:
     """The name of the outermost type: ``list`` for ``Annotated[list[str], add]``."""
     if isinstance(annotation, ast.Subscript):
-        outer = source.last_name(annotation)
+        outer = last_name(annotation)
         if outer in ("Annotated", "NotRequired", "Required", "Optional"):
             inner = annotation.slice
             return _type_name(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
@@ -266,10 +273,10 @@ def _package_of(folder: Path, module: str) -> list[str]:
 def _tree(folder: Path, module: str) -> ast.Module | None:
     for path in _paths_of(folder, module):
         if text := read_text(path):
-            return source.parsed(text)
+            return parsed_module(text)
     return None
 
 
 def _paths_of(folder: Path, module: str) -> Iterator[Path]:
     """Where a module of the project may be."""
-    return source.files_of(folder, module, *source_folders(folder))
+    return files_of_module(folder, module, *source_folders(folder))

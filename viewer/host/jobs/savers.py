@@ -238,7 +238,7 @@ def end_savers() -> None:
 # Copies of what a run from a checkpoint needs of its store, from which another host starts it.
 
 
-# No copy of a store is larger (forkline_langgraph/sending.py).
+# No copy of a store is larger (forkline_langgraph/scratch_store.py).
 MAX_STORE_BYTES = 32 * 1024**2
 # What was redacted in a checkpoint, could not be decoded, or is shown without its bytes.
 HIDDEN = re.compile(rb'%s|"__opaque__"|"__type__":"(bytes|numpy\.ndarray)"' % re.escape(MARKER).encode())

@@ -32,7 +32,6 @@ from viewer.models import (
 from viewer.records import bucket
 from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
-from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import (
     KnownSecrets,
     known_secrets,
@@ -40,7 +39,7 @@ from viewer.redaction.known_secrets import (
     redacted_key,
     redacted_name,
 )
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact, redacted_json, scan
 from viewer.stores.protocol import compressed
 
 logger = logging.getLogger(__name__)

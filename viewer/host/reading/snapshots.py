@@ -17,8 +17,8 @@ import msgspec
 
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER, value_at
-from viewer.redaction.json_bytes import decoded, redacted_json, scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redacted_name
+from viewer.redaction.values import decoded, redacted_json, scan
 from viewer.stores.protocol import (
     Broken,
     Entry,

@@ -17,8 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Reason
-from viewer.engines.recorded_calls import ModelChoice
-from viewer.engines.reproduction import Reproduction
+from viewer.engines.recorded_calls import ModelChoice, Reproduction
 from viewer.formats import count_text
 from viewer.launching.calls import model_choice_of
 from viewer.launching.options import CODE, RECORDED

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from forkline_crewai.sanitizing import ENGINE_TOOLS, LOST, MADE_OF_FUNCTIONS, ToolCheck, dicts_in
+from forkline_crewai.effects import ENGINE_TOOLS, LOST, MADE_OF_FUNCTIONS, ToolCheck, dicts_in
 from forkline_runner.findings import MAX_COMPONENTS
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

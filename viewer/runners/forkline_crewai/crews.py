@@ -10,11 +10,11 @@ from crewai import Crew, Task
 from crewai.tasks.task_output import TaskOutput
 from pydantic import ValidationError
 
-from forkline_crewai import components, entry_points, models, restoring, sanitizing
+from forkline_crewai import components, effects, entry_points, models, restoring
 from forkline_crewai.components import GONE, CrewPart, Matching, MatchQuestion, placeholders
+from forkline_crewai.effects import dicts_in
 from forkline_crewai.patches.tasks import hold_tasks
-from forkline_crewai.sanitizing import dicts_in
-from forkline_runner.messages import Message, Refused, message
+from forkline_runner.reporting import Message, Refused, message
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -201,7 +201,7 @@ def prepare(
     is_project_crew = bool(request["entry_point"])
     if not is_project_crew:
         components.report_and_refuse(
-            components.of_restored_crew(saved, events, sanitizing.may_import), request, reporter
+            components.of_restored_crew(saved, events, effects.may_import), request, reporter
         )
     crew = project_crew(saved, request, reporter) if is_project_crew else state.root[0]
     _set_up(crew, saved, events, request)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forkline_runner import project
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 JSON_SUFFIXES = (".jsonc", ".json")
 SUFFIXES = (*JSON_SUFFIXES, ".yaml", ".yml")

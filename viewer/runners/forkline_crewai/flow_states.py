@@ -32,10 +32,9 @@ from pydantic import BaseModel, ValidationError
 
 from forkline_crewai import components, flows, models, original, restoring, runs
 from forkline_crewai.human_input import feedback_config, feedback_for
-from forkline_crewai.patches import persistence, questions, tool_calls
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import as_text
-from forkline_runner.tool_calls import tool_calls_of
+from forkline_crewai.patches import questions, recording, tasks
+from forkline_runner.calls import tool_calls_of
+from forkline_runner.reporting import Refused, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +59,10 @@ def publish(request: Request, draft: Path, flow: str, reporter: Reporter) -> int
         (method, {**state, "id": flow} if "id" in state else state) for method, state in _drafted(draft)
     ]
     path = writable_store(request)
-    persistence.leave_existing_files()
+    recording.leave_existing_files()
     store: Any = SQLiteFlowPersistence(str(path))
     try:
-        with persistence.in_one_transaction(store) as connection:
+        with recording.in_one_transaction(store) as connection:
             found = _existing(connection, flow)
             if found is None:
                 # A run in this process has redirected all states, as that of a fork on another host.
@@ -137,7 +136,7 @@ def run(request: Request, state: StoredState, scratch: Path, reporter: Reporter)
         aside: Any = {"path": str(scratch / "checkpoints"), "store_kind": "json"}
         runs.patch_engine({**request, "location": aside}, reporter, {})
         if calls := tool_calls_of(request, reporter, sanitize_tool_name):
-            tool_calls.decide_about_calls(calls)
+            tasks.decide_about_calls(calls)
         questions.ask_instead_of_pausing_in_methods(flow, reporter.questions)
         flow.stream, flow.checkpoint = False, None
         start = _start_over if state.question is None else _answer
@@ -172,7 +171,7 @@ def _made(request: Request, state: StoredState) -> Any:
     if state.question is None and "restore_from_state_id" not in inspect.signature(Flow.kickoff).parameters:
         version = importlib.metadata.version("crewai")
         raise Refused("crewai.state_fork_needs_newer_version", version=version)
-    persistence.leave_existing_files()
+    recording.leave_existing_files()
     flow = flows.made_by(request["entry_point"])
     if state.question is not None:
         _refuse_other_class(flow, str(state.question.get("flow_class") or ""))
@@ -273,7 +272,7 @@ def _redirect(
 ) -> None:
     """Store the states of the flow in ``own``, and report each."""
     written = _Written(Path(own.db_path), request, reporter)
-    persistence.redirect_states(own, others, is_own, written.report)
+    recording.redirect_states(own, others, is_own, written.report)
     flow.persistence = own
     if hasattr(flow, "_instance_persistence"):
         flow._instance_persistence = True

@@ -20,8 +20,7 @@ from forkline_crewai import components, entry_points, models, restoring
 from forkline_crewai.flow_types import may_be_object, type_of
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import tasks
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import as_json
+from forkline_runner.reporting import Refused, as_json
 
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext

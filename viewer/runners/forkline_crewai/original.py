@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from viewer.engines.runner_request import OutputEdit, Request

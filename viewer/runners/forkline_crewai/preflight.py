@@ -16,17 +16,16 @@ from crewai.state.runtime import RuntimeState
 from forkline_crewai import (
     components,
     crews,
+    effects,
     entry_points,
     flow_states,
     flows,
     models,
     original,
     restoring,
-    sanitizing,
 )
 from forkline_crewai.components import Matching
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.findings import Report
@@ -51,9 +50,9 @@ def _add_crew(
 ) -> None:
     events = restoring.events_in(body)
     if not request["entry_point"]:
-        report["components"] = components.of_restored_crew(saved, events, sanitizing.may_import)
+        report["components"] = components.of_restored_crew(saved, events, effects.may_import)
         report["imports"] += components.modules_in(saved)
-        entity, _lost = sanitizing.clean_crew(saved, sanitizing.may_import, os.environ)
+        entity, _lost = effects.clean_crew(saved, effects.may_import, os.environ)
         restoring.restored(body, [entity], request, scratch)
         return
     crew = crews.new_crew(request)
@@ -104,9 +103,9 @@ def _add_agent(
         if saved:
             restoring.restored(body, [], request, scratch)
         return
-    report["components"] = components.of_restored_agent(saved, sanitizing.may_import)
+    report["components"] = components.of_restored_agent(saved, effects.may_import)
     report["imports"] += components.modules_in(saved)
-    entity, _lost = sanitizing.clean_agent(saved, sanitizing.may_import, os.environ)
+    entity, _lost = effects.clean_agent(saved, effects.may_import, os.environ)
     restoring.restored(body, [entity], request, scratch)
 
 

@@ -22,8 +22,8 @@ from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 from pydantic import ValidationError
 
-from forkline_crewai import original, sanitizing
-from forkline_runner.messages import Refused
+from forkline_crewai import effects, original
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from viewer.engines.runner_request import CheckpointSettings, Request
@@ -44,7 +44,7 @@ def restored(body: Mapping[str, Any], entities: list[Any], request: Request, scr
 
     It is restored from a copy that has only these entities. Raises Refused if the engine cannot restore it.
     """
-    record = sanitizing.clean_record(body.get("event_record"))
+    record = effects.clean_record(body.get("event_record"))
     copy = _copied({**body, "entities": entities, "event_record": record}, request, scratch)
     try:
         state: Any = RuntimeState.from_checkpoint(

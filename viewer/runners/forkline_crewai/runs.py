@@ -13,12 +13,11 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from forkline_crewai import components, crews, entry_points, flows, models, reporting, restoring, sanitizing
+from forkline_crewai import components, crews, effects, entry_points, flows, models, reporting, restoring
 from forkline_crewai.components import filled, placeholders
-from forkline_crewai.patches import questions, recording, tasks, tool_calls
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened
-from forkline_runner.tool_calls import tool_calls_of
+from forkline_crewai.patches import questions, recording, tasks
+from forkline_runner.calls import tool_calls_of
+from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -42,7 +41,7 @@ def prepare_agent(
         agent.agent_executor = None
     else:
         components.report_and_refuse(
-            components.of_restored_agent(saved, sanitizing.may_import), request, reporter
+            components.of_restored_agent(saved, effects.may_import), request, reporter
         )
         agent = state.root[0]
     models.choose_for_agent(agent, saved, request)
@@ -143,7 +142,7 @@ def run_restored(
     positions = {str(task["id"]): position for position, task in enumerate(saved_tasks, 1)}
     patch_engine(request, reporter, positions)
     if calls := tool_calls_of(request, reporter, sanitize_tool_name):
-        tool_calls.decide_about_calls(calls)
+        tasks.decide_about_calls(calls)
     state = restoring.restored(body, entities, request, scratch)
     if request["entity"] == "crew":
         crew = crews.prepare(state, root, body, request, reporter)

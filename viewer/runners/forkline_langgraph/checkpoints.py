@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from forkline_runner.messages import Refused
 from forkline_runner.recorded import own_connection
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -87,6 +87,13 @@ HAS_OCTET_LENGTH = (3, 43)
 TIMEOUT_MILLISECONDS = "60000"
 # Old versions keep sent tasks in a checkpoint. A database has them only in the writes of its parent.
 SENDS = "pending_sends"
+# What the engine notes in the metadata of a checkpoint with a ``DeltaChannel``.
+DELTA_MARKS = {
+    "counters_since_delta_snapshot",
+    "counters_since_last_snapshot",
+    "delta_updates_since_snapshot",
+    "delta_writes_versioned",
+}
 
 
 @dataclass(frozen=True)

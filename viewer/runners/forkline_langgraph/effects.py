@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import forkline_guard
-from forkline_runner import own_code, resolving
+from forkline_runner import effects, resolving
 from forkline_runner.effects import (
     HIDDEN,
     MAX_NAME,
@@ -25,7 +25,7 @@ from forkline_runner.effects import (
     refusal_of,
     shortened_text,
 )
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import LoadedValue
@@ -353,7 +353,7 @@ class Loadable:
             self._is_own[called] = (
                 named.module in self._own
                 and named.module.partition(".")[0] not in ENGINE_PACKAGES
-                and own_code.is_data_class(named.module, named.name, DATA_CLASSES)
+                and effects.is_data_class(named.module, named.name, DATA_CLASSES)
             )
         return self._is_own[called]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner import findings, project
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from viewer.engines.runner_request import Request

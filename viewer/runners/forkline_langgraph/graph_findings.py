@@ -23,8 +23,7 @@ from forkline_langgraph import checkpoints, running, runs, savers, scratch_store
 from forkline_langgraph.entry_points import RESERVED
 from forkline_langgraph.running import Running, shown, units_of
 from forkline_runner.findings import MAX_NAMES, is_in_project
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import CheckpointKey, Source

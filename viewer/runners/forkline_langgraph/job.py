@@ -16,7 +16,7 @@ from forkline_langgraph.effects import Loadable
 from forkline_runner import effects as accepted_effects
 from forkline_runner import findings, project
 from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

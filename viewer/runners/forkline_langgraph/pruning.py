@@ -24,32 +24,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from forkline_langgraph import checkpoints, saver_reader
-from forkline_langgraph.checkpoints import (
-    HAS_OCTET_LENGTH,
-    TASKS,
-    Key,
-    database_columns,
-    octet_length,
-    opened_file,
-    postgresql,
-    refuse_foreign,
-    unpacked,
-)
+from forkline_langgraph.checkpoints import TASKS, Key, postgresql, unpacked
 from forkline_langgraph.publishing import LOCK_SECONDS, OneTransaction
 from forkline_langgraph.saver_reader import SaverReader
 from forkline_langgraph.savers import InertSerializer, database_saver
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 # A thread that was written to in the last minute may have a run.
 RECENT_SECONDS = 60
 TIMEOUT_MILLISECONDS = "120000"
-# What the engine notes in the metadata of a checkpoint with a ``DeltaChannel``.
-DELTA_MARKS = {
-    "counters_since_delta_snapshot",
-    "counters_since_last_snapshot",
-    "delta_updates_since_snapshot",
-    "delta_writes_versioned",
-}
 # The engine's own channels. None of them is a ``DeltaChannel``.
 INTERNAL = ("__", "branch:", "join:", "start:")
 # From this version on, a checkpoint does not need the tasks that its parent's tasks sent. It is the newest.
@@ -258,7 +241,7 @@ class _Needs:
         self._rows = {row.key: row for row in rows}
         # Only an update by a person may lack the mark.
         self._may_have_deltas = any(
-            DELTA_MARKS & one.keys() or one.get("source") == "update" for one in metadata.values()
+            checkpoints.DELTA_MARKS & one.keys() or one.get("source") == "update" for one in metadata.values()
         )
         self._checked: set[Key] = set()
 
@@ -329,8 +312,8 @@ class SqliteStore:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        if sqlite3.sqlite_version_info < HAS_OCTET_LENGTH:
-            connection.create_function("octet_length", 1, octet_length, deterministic=True)
+        if sqlite3.sqlite_version_info < checkpoints.HAS_OCTET_LENGTH:
+            connection.create_function("octet_length", 1, checkpoints.octet_length, deterministic=True)
         # Never fails; such ids are then refused, because they cannot be bound again.
         connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
 
@@ -446,7 +429,7 @@ def _sqlite(path: Path) -> Iterator[tuple[OneTransaction, SqliteStore]]:
     connection = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
     try:
         connection.execute("BEGIN IMMEDIATE")
-        refuse_foreign(connection, path)
+        checkpoints.refuse_foreign(connection, path)
         kinds = (
             "SELECT type, upper(sql) FROM sqlite_master WHERE lower(tbl_name) IN ('checkpoints', 'writes')"
         )
@@ -481,7 +464,7 @@ class PostgresqlStore:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        columns = {table: database_columns(connection, table) for table in postgresql.TABLES}
+        columns = {table: checkpoints.database_columns(connection, table) for table in postgresql.TABLES}
         self._names = postgresql.expressions_for(columns)
         self._has_versions = "version" in columns["checkpoint_blobs"]
 
@@ -713,7 +696,10 @@ def pruned(request: Any) -> dict[str, Any]:
     elif is_confirmed:
         plan = _pruned_file(Path(path), request)
     else:
-        with tempfile.TemporaryDirectory() as scratch, opened_file(Path(path), Path(scratch)) as connection:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            checkpoints.opened_file(Path(path), Path(scratch)) as connection,
+        ):
             plan = planned(SqliteStore(connection), request)
     return _answer(plan, plan.deleted, is_deleted=is_confirmed and plan.digest == request["digest"])
 

@@ -22,20 +22,9 @@ from typing import TYPE_CHECKING, Any
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from forkline_langgraph import checkpoints, scratch_store
-from forkline_langgraph.checkpoints import (
-    SNAPSHOT,
-    TASKS,
-    CheckpointKey,
-    InertObject,
-    PostgresqlSource,
-    Rows,
-    SqliteRows,
-    refuse_foreign,
-    sqlite_rows,
-    unpacked,
-)
+from forkline_langgraph.checkpoints import CheckpointKey, InertObject, Rows, SqliteRows
 from forkline_langgraph.savers import InertCheckpoint, InertSerializer, InertValue, database_saver
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -68,7 +57,7 @@ class TaskWrites:
 
     @property
     def sends_tasks(self) -> bool:
-        return any(channel == TASKS for channel, _value in self.writes)
+        return any(channel == checkpoints.TASKS for channel, _value in self.writes)
 
 
 def _checkpoints_in(rows: SqliteRows, thread: str) -> list[ScratchRow]:
@@ -134,12 +123,12 @@ def _sqlite(path: Path) -> Iterator[WriteStore]:
         raise Refused("langgraph.store_not_writable", path=path)
     file = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
     try:
-        refuse_foreign(file, path)
+        checkpoints.refuse_foreign(file, path)
         saver = SqliteSaver(file, serde=InertSerializer())
         saver.jsonplus_serde = saver.serde
         # Adds what this version of the engine needs, as any of its runs does.
         saver.setup()
-        store = WriteStore(saver, sqlite_rows(file))
+        store = WriteStore(saver, checkpoints.sqlite_rows(file))
         file.execute("BEGIN IMMEDIATE")
         yield store
         file.commit_all()
@@ -158,7 +147,7 @@ def _database(path: object) -> Iterator[WriteStore]:
         # No other process continues a thread between the check of its head and the commit.
         connection.execute("LOCK TABLE checkpoints IN SHARE ROW EXCLUSIVE MODE")
         saver = database_saver(connection, InertSerializer())
-        yield DatabaseWriteStore(saver, PostgresqlSource(connection).rows)
+        yield DatabaseWriteStore(saver, checkpoints.PostgresqlSource(connection).rows)
 
 
 class DatabaseWriteStore(WriteStore):
@@ -168,7 +157,7 @@ class DatabaseWriteStore(WriteStore):
         """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
         if checkpoint.kind != "msgpack":
             raise Refused("langgraph.value_not_copied", channel="the checkpoint", type=checkpoint.kind)
-        decoded = unpacked(checkpoint.data)
+        decoded = checkpoints.unpacked(checkpoint.data)
         values = {name: _for_saver(value) for name, value in decoded["channel_values"].items()}
         whole = {"pending_sends": [], **decoded, "channel_values": values}
         self._saver.put(config, whole, metadata, dict(decoded["channel_versions"]))
@@ -176,7 +165,7 @@ class DatabaseWriteStore(WriteStore):
 
 def _for_saver(value: Any) -> Any:
     """Return the value, wrapped if it is a snapshot of a channel: savers recognise those by their class."""
-    if isinstance(value, InertObject) and value.code == SNAPSHOT:
+    if isinstance(value, InertObject) and value.code == checkpoints.SNAPSHOT:
         from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
         return _DeltaSnapshot(value)
@@ -217,7 +206,7 @@ def read(path: Path) -> Fork:
     if not path.exists():
         raise Refused("langgraph.scratch_deleted")
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        rows = sqlite_rows(connection)
+        rows = checkpoints.sqlite_rows(connection)
         threads = [one.id for one in rows.threads()]
         return Fork(
             [row for thread in threads for row in _checkpoints_in(rows, thread)],

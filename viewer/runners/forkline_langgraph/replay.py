@@ -14,8 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from forkline_langgraph import entry_points
 from forkline_langgraph.recorded import NAME_FIELDS, name_of, text_of
 from forkline_langgraph.running import Calls
-from forkline_runner.messages import Refused
-from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
+from forkline_runner.calls import Answer, messages_of, parameters_of, replay, tools_of
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

@@ -1,4 +1,4 @@
-"""Runs a graph to its end, and writes to the spool what it streams and the calls of its models and tools."""
+"""Runs a graph to its end, reports what it streams and calls, and decides about the calls of its tools."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from forkline_langgraph import entry_points
 from forkline_langgraph.checkpoints import SPECIAL
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened, used_tokens
+from forkline_runner.calls import Decision, Given, ToolCalls, ToolMethods, argument, decided, with_argument
+from forkline_runner.reporting import Refused, shortened, used_tokens
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Questions, Reporter
-
 
 # Every version has "debug", which reports tasks, their results and checkpoints. "messages" makes models
 # stream their answers even where a node waits for the whole answer; the callbacks report the text.
@@ -526,3 +527,54 @@ def result_of(values: Any) -> str:
     messages = values.get("messages") if isinstance(values, dict) else None
     text = getattr(messages[-1], "content", None) if isinstance(messages, list) and messages else None
     return text if isinstance(text, str) and text else shown(values)
+
+
+# Decides about the calls of LangChain's tools, before they reach the tools' own code.
+
+
+# The name of the first parameter of a tool's methods.
+TOOL_INPUT = "tool_input"
+
+
+def decide_about_calls(calls: ToolCalls) -> None:
+    """Have each call of a tool decided. ``invoke`` and ``ainvoke`` call these methods too."""
+    for name in ("run", "arun"):
+        setattr(BaseTool, name, decided(getattr(BaseTool, name), calls, METHODS))
+
+
+def _arguments(tool: Any, given: Given) -> Any:
+    """Return the arguments that a model writes, without those that the graph adds."""
+    tool_input = argument(given, TOOL_INPUT)
+    if not isinstance(tool_input, Mapping):
+        return tool_input
+    try:
+        names = set(tool.tool_call_schema.model_fields)
+    except Exception:
+        # The schema is a dictionary, or the tool's own code failed to make it.
+        return dict(tool_input)
+    return {name: value for name, value in tool_input.items() if name in names}
+
+
+def _edited(given: Given, arguments: Any, decision: Decision) -> Given:
+    """Return what a call is given with the arguments that a person has edited."""
+    edited, tool_input = decision.arguments, argument(given, TOOL_INPUT)
+    if isinstance(tool_input, Mapping) and isinstance(arguments, Mapping):
+        added = {name: value for name, value in tool_input.items() if name not in arguments}
+        edited = {**added, **edited}
+    return with_argument(given, TOOL_INPUT, edited)
+
+
+def _is_read_only(tool: Any) -> bool:
+    """Return whether a tool of an MCP server is declared to be read-only."""
+    return bool((getattr(tool, "metadata", None) or {}).get("readOnlyHint"))
+
+
+def _result(tool: Any, given: Given, decision: Decision) -> Any:
+    """Return what the tool would return: a message if a model has requested the call."""
+    if not (call_id := given[1].get("tool_call_id")):
+        return decision.answer
+    status = "error" if decision.is_refused else "success"
+    return ToolMessage(decision.answer or "", tool_call_id=call_id, name=tool.name, status=status)
+
+
+METHODS = ToolMethods(_arguments, _edited, _is_read_only, _result)

@@ -15,26 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command
 
-from forkline_langgraph import (
-    checkpoints,
-    entry_points,
-    publishing,
-    recorded,
-    running,
-    savers,
-    scratch_store,
-    tool_calls,
-)
+from forkline_langgraph import checkpoints, entry_points, publishing, recorded, running, savers, scratch_store
 from forkline_langgraph.checkpoints import TASKS, CheckpointKey, LoadedValue
 from forkline_langgraph.effects import Loadable, NamedType
 from forkline_langgraph.running import Calls, Running, next_nodes
 from forkline_runner import effects as accepted_effects
-from forkline_runner.messages import Refused
-from forkline_runner.tool_calls import recorded_answers, tool_calls_of
+from forkline_runner.calls import recorded_answers, tool_calls_of
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from forkline_langgraph.effects import Loadable
-    from forkline_langgraph.running import Running
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_request import Request
 
@@ -102,7 +91,7 @@ def apply(
             if has_reducer(running.graph.channels[name]):
                 updates[name] = _replacing(running, name, updates[name])
         update = {name: value for name, value in updates.items() if value is not _DONE}
-        running.update(_command(update, kept) if kept else update, writer)
+        running.update(Command(update=update, goto=kept) if kept else update, writer)
     except Refused:
         raise
     except Exception as error:
@@ -234,12 +223,6 @@ def _without_effect(builder: Any, pending: Pending) -> str:
 def _unclear(nodes: Iterable[str]) -> Refused:
     """Return the error of an edit that several nodes may have made."""
     return Refused("langgraph.as_node_missing", nodes=", ".join(nodes))
-
-
-def _command(update: Mapping[str, Any], goto: list[Any]) -> Any:
-    from langgraph.types import Command
-
-    return Command(update=dict(update), goto=goto)
 
 
 def _saved(running: Running | InnerGraph) -> Any:
@@ -380,7 +363,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if (request.get("options") or {}).get("checkpoints"):
         raise Refused("langgraph.no_checkpoint_choice")
     if calls := tool_calls_of(request, reporter):
-        tool_calls.install(calls)
+        running.decide_about_calls(calls)
     try:
         with recorded_answers(request, reporter, recorded.model_methods):
             if request["kind"] == "fork" or _continues_copy(request):
@@ -428,7 +411,7 @@ def _run_on_copy(request: Request, scratch: Path, store: Path, reporter: Reporte
             if namespace:
                 address = checkpoints.caller_of(source, address)
             loadable = _checked(request, checkpoints.values_to_load(source, address))
-            target = stack.enter_context(closing(scratch_store.created(store)))
+            target = stack.enter_context(closing(scratch_store.create_scratch_store(store)))
             graph = stack.enter_context(entry_points.graph_of(request, address.thread))
             saver = savers.saver_on(target, store, loadable, None, request["branch"])
             is_replay = checkpoints.replays_memory(source, address, request)

@@ -30,11 +30,11 @@ from typing import Any
 
 import ormsgpack
 
-from forkline_langgraph import checkpoints, entry_points
+from forkline_langgraph import checkpoints, entry_points, scratch_store
 from forkline_langgraph.checkpoints import InertObject, packed, unpacked
 from forkline_runner import project
-from forkline_runner.messages import Message, Refused, message
 from forkline_runner.recorded import change_classes
+from forkline_runner.reporting import Message, Refused, message
 
 # The most seconds of one answer, a little more than the reader process waits. The system ends this process.
 ANSWER_SECONDS = 31
@@ -469,7 +469,7 @@ def _copy(reader: SaverReader, key: str, target: Path) -> int:
     """
     outer, copied = key.rpartition("/")[0], 0
     with contextlib.closing(sqlite3.connect(target)) as file, file:
-        for statement in TABLES:
+        for statement in scratch_store.TABLES:
             file.execute(statement)
         for thread in dict.fromkeys((outer, outer.rpartition("/")[0])):
             for row, one in reader.rows(thread) if thread else ():
@@ -499,21 +499,3 @@ def _refuse_opaque(data: bytes) -> None:
             raise Refused("saver.not_copied")
 
     ormsgpack.unpackb(data, ext_hook=check, option=ormsgpack.OPT_NON_STR_KEYS)
-
-
-TABLES = (
-    """
-    CREATE TABLE checkpoints (
-        thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
-        parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB,
-        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
-    )
-    """,
-    """
-    CREATE TABLE writes (
-        thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
-        task_id TEXT NOT NULL, idx INTEGER NOT NULL, channel TEXT NOT NULL, type TEXT, value BLOB,
-        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
-    )
-    """,
-)

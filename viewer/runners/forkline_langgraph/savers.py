@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from forkline_langgraph.effects import Loadable
     from forkline_runner.reporting import Reporter
 
-
 SNAPSHOT_CLASS = "_DeltaSnapshot"
 
 

@@ -1,4 +1,4 @@
-"""The scratch store of a fork: a store of our own that begins with a copy of one checkpoint.
+"""The scratch store of a fork, and the file for another host: each begins with a copy of one checkpoint.
 
 A fork runs the checkpoint's tasks again, so what they wrote is not copied. Only the questions of unfinished
 tasks and the answers that these tasks have received are copied, and the subgraphs that they were in. If a
@@ -7,14 +7,19 @@ fork only answers questions, what the finished tasks wrote is copied as well.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from forkline_langgraph import checkpoints
 from forkline_langgraph.checkpoints import (
     ANSWERS,
+    DELTA_MARKS,
     INTERRUPTS,
     NULL_TASK,
     TASKS,
@@ -25,6 +30,7 @@ from forkline_langgraph.checkpoints import (
     continued_checkpoints,
     unfinished_tasks,
 )
+from forkline_runner.reporting import Refused
 
 # In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
@@ -34,7 +40,7 @@ LATE_TASK = re.compile(r"(0000\d{4}|ffffffff-0000)-[0-9a-f-]+", re.ASCII)
 ANCESTORS = "forkline_ancestors"
 
 
-def created(path: Path) -> sqlite3.Connection:
+def create_scratch_store(path: Path) -> sqlite3.Connection:
     """Return a connection to a new store that only its owner can read. The engine creates its tables."""
     path.touch(mode=0o600)
     return sqlite3.connect(path, check_same_thread=False)
@@ -141,3 +147,73 @@ def _insert(target: sqlite3.Connection, table: str, address: CheckpointKey, valu
     row = {name: value for name, value in (key | values).items() if name in known}
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     target.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608
+
+
+# Writes what a run from a checkpoint needs of its store to a new SQLite file, for another host.
+#
+# Nothing is loaded, and the store is only read. The checkpoint is copied with its writes, the subgraphs that
+# it continues, and its ancestors if a ``DeltaChannel`` stores only changes.
+
+
+# The tables as the engine's own saver makes them.
+TABLES = (
+    """
+    CREATE TABLE checkpoints (
+        thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
+        parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+    )
+    """,
+    """
+    CREATE TABLE writes (
+        thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
+        task_id TEXT NOT NULL, idx INTEGER NOT NULL, channel TEXT NOT NULL, type TEXT, value BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+    )
+    """,
+)
+_KEYS = (
+    "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints"
+    " UNION SELECT thread_id, checkpoint_ns, checkpoint_id FROM writes"
+)
+# The order in which the engine applies the changes of a ``DeltaChannel``. Old versions have no such column.
+TASK_PATH = "ALTER TABLE writes ADD COLUMN task_path TEXT NOT NULL DEFAULT ''"
+# The most bytes of the file, and those of a page of SQLite.
+MAX_BYTES, PAGE_BYTES = 32 * 1024**2, 4096
+SQLITE_FULL = 13
+
+
+def write_for_other_host(request: Any) -> dict[str, int]:
+    """Write the file of a request. Return how many checkpoints it has. Raises Refused."""
+    store, target = Path(request["store"]), Path(request["target"])
+    asked: Any = {"checkpoint": {"id": request["id"], "source": f"{store}#{request['key']}"}}
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        closing(sqlite3.connect(target)) as file,
+        checkpoints.opened(store, Path(scratch)) as source,
+    ):
+        for statement in (*TABLES, TASK_PATH):
+            file.execute(statement)
+        file.execute(f"PRAGMA max_page_count = {MAX_BYTES // PAGE_BYTES}")
+        address = checkpoints.address_of(source, asked)
+        if address.namespace:
+            address = checkpoints.caller_of(source, address)
+        try:
+            _fill(source, file, address)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", SQLITE_FULL) == SQLITE_FULL:
+                raise Refused("langgraph.too_large_to_send", most=MAX_BYTES // 1024**2) from error
+            raise
+        return {"checkpoints": len(file.execute(_KEYS).fetchall())}
+
+
+def _fill(source: Source, file: sqlite3.Connection, address: CheckpointKey) -> None:
+    body = source.body(address)
+    metadata = json.loads((body and body.metadata) or b"{}")
+    # Only an update by a person may lack the mark of changes.
+    has_changes = bool(DELTA_MARKS & metadata.keys()) or metadata.get("source") == "update"
+    fill(source, file, address, with_ancestors=has_changes, with_writes=True, with_memory=True)
+    # What the host does not list as a checkpoint, it could not search for secrets.
+    for key in file.execute(_KEYS).fetchall():
+        copy_checkpoint(source, file, CheckpointKey(*key))
+    file.commit()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner import project
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

@@ -44,8 +44,17 @@ from urllib.parse import urlsplit
 
 import forkline_guard
 from forkline_runner import project
-from forkline_runner.messages import Message, Refused, english, message
-from forkline_runner.reporting import NO_SPACE, LimitCounter, Questions, Reporter, secrets_of
+from forkline_runner.reporting import (
+    NO_SPACE,
+    LimitCounter,
+    Message,
+    Questions,
+    Refused,
+    Reporter,
+    english,
+    message,
+    secrets_of,
+)
 
 if TYPE_CHECKING:
     from viewer.engines.runner_request import Request

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import forkline_guard
-from forkline_runner.messages import Refused
+from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

@@ -11,7 +11,7 @@ from django.forms import BaseFormSet, BoundField, formset_factory
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines import editable, engine_of
+from viewer.engines import engine_of, plan
 from viewer.engines.answer_schema import AnswerInvalid, check_answer
 from viewer.engines.protocol import Contents
 from viewer.launching import edits
@@ -29,7 +29,7 @@ from viewer.web.launch.edits import FieldView, ModesForm, first_error
 class PartView(FieldView):
     """A field of an option with its typed value."""
 
-    part: editable.AnswerField
+    part: plan.AnswerField
 
     @property
     def text(self) -> str:
@@ -49,7 +49,7 @@ class PartView(FieldView):
 class OptionView:
     """An option with its fields."""
 
-    option: editable.AnswerOption
+    option: plan.AnswerOption
     parts: list[PartView]
 
     @property
@@ -64,7 +64,7 @@ class OptionView:
 class AnswerView(FieldView):
     """One question with its typed answer."""
 
-    question: editable.OpenQuestion
+    question: plan.OpenQuestion
     choice: BoundField
     type: BoundField
     options: list[OptionView]
@@ -145,7 +145,7 @@ class AnswersForm(forms.Form):
     def __init__(
         self,
         data: Any,
-        questions: Sequence[editable.OpenQuestion],
+        questions: Sequence[plan.OpenQuestion],
         must_choose: bool = False,
         initial: Mapping[str, str] | None = None,
     ) -> None:
@@ -188,7 +188,7 @@ class AnswersForm(forms.Form):
                     self._choose(number, position, option)
         return self.cleaned_data
 
-    def _choose(self, number: int, position: int, option: editable.AnswerOption) -> None:
+    def _choose(self, number: int, position: int, option: plan.AnswerOption) -> None:
         """Make the answer of an option from what was typed into its fields."""
         answer = copy.deepcopy(option.value)
         for field, one in enumerate(option.fields):
@@ -198,7 +198,7 @@ class AnswersForm(forms.Form):
             except edits.INVALID as invalid:
                 self.add_error(name, translate(invalid))
                 return
-            if value is not editable.MISSING:
+            if value is not plan.MISSING:
                 answer = _with_value(answer, one.path, value)
         try:
             if schema := self.questions[number].schema:
@@ -240,7 +240,7 @@ class AnswersForm(forms.Form):
             for number, question in enumerate(self.questions)
         ]
 
-    def _parts(self, number: int, position: int, option: editable.AnswerOption) -> list[PartView]:
+    def _parts(self, number: int, position: int, option: plan.AnswerOption) -> list[PartView]:
         names = (part_name(number, position, field) for field in range(len(option.fields)))
         return [PartView(self[name], part) for part, name in zip(option.fields, names, strict=True)]
 
@@ -259,10 +259,10 @@ def part_name(number: int, position: int, field: int) -> str:
     return f"part:{number}:{position}:{field}"
 
 
-def _part(one: editable.AnswerField, number: int, position: int, field: int) -> forms.CharField:
+def _part(one: plan.AnswerField, number: int, position: int, field: int) -> forms.CharField:
     """The field for a part of an answer. Its text has the form of the part's kind."""
     stored = one.stored
-    text = "" if stored is editable.MISSING or stored is None else _as_text(stored, edits.ValueKind(one.kind))
+    text = "" if stored is plan.MISSING or stored is None else _as_text(stored, edits.ValueKind(one.kind))
     attrs = {"id": f"part-{number}-{position}-{field}"}
     return forms.CharField(
         required=False, strip=False, label=one.label, initial=text, widget=forms.Textarea(attrs=attrs)
@@ -277,21 +277,19 @@ def _as_text(value: Any, kind: edits.ValueKind) -> str:
         return edits.as_json(value)
 
 
-def choice_texts(one: editable.AnswerField) -> list[str]:
+def choice_texts(one: plan.AnswerField) -> list[str]:
     """The values that a field chooses from, as texts."""
     if one.kind == edits.ValueKind.YES_NO:
         return ["true", "false"]
     return [value if isinstance(value, str) else edits.as_json(value) for value in one.choices]
 
 
-def _typed(one: editable.AnswerField, text: str) -> Any:
+def _typed(one: plan.AnswerField, text: str) -> Any:
     """The value of a field; MISSING if nothing is typed that has to be. Raises InvalidValue."""
-    if not text.strip() and (
-        one.stored is editable.MISSING or one.choices or one.kind != edits.ValueKind.TEXT
-    ):
+    if not text.strip() and (one.stored is plan.MISSING or one.choices or one.kind != edits.ValueKind.TEXT):
         if one.is_required:
             raise edits.InvalidValue(_("The answer requires this value."))
-        return editable.MISSING
+        return plan.MISSING
     if one.choices:
         found = [value for value, shown in zip(one.choices, choice_texts(one), strict=True) if shown == text]
         if not found:
@@ -321,7 +319,7 @@ def asked_form(question: Question, data: Any = None) -> AnswersForm | None:
 
 
 def answers_form(
-    data: Any, edited: editable.Editable, must_choose: bool, chosen: Mapping[str, str] | None = None
+    data: Any, edited: plan.Editable, must_choose: bool, chosen: Mapping[str, str] | None = None
 ) -> AnswersForm | None:
     """The form, in its initial state if ``data`` is None. Returns None if nothing waits for an answer.
 
@@ -369,7 +367,7 @@ class MessageForm(forms.Form):
     remove = forms.BooleanField(required=False, label=gettext_lazy("Remove"))
 
     def __init__(
-        self, *args: Any, message: editable.EditableMessage | None = None, count: int = 0, **options: Any
+        self, *args: Any, message: plan.EditableMessage | None = None, count: int = 0, **options: Any
     ) -> None:
         self.message = message
         super().__init__(*args, **options)
@@ -399,7 +397,7 @@ class MessageForm(forms.Form):
         return parsed(lambda: edits.parse_calls(edits.parse_json(text))) if text else []
 
     @property
-    def edit(self) -> editable.MessageEdit | None:
+    def edit(self) -> plan.MessageEdit | None:
         """What was typed; None if nothing was."""
         values = valid_values(self)
         if not values or self.errors:
@@ -410,14 +408,14 @@ class MessageForm(forms.Form):
             new = edits.new_message(values["role"] or "user", content, calls, values["answers_call"], before)
             return None if is_removed else new
         if is_removed:
-            return editable.MessageEdit(self.message.position, content=content, calls=calls, is_removed=True)
+            return plan.MessageEdit(self.message.position, content=content, calls=calls, is_removed=True)
         return edits.changed_message(self.message, content, calls)
 
 
 class MessageForms(BaseFormSet):  # type: ignore[type-arg]
     """The forms of one entry's messages, in their order, then those of new ones."""
 
-    def __init__(self, data: Any, name: str, messages: Sequence[editable.EditableMessage]) -> None:
+    def __init__(self, data: Any, name: str, messages: Sequence[plan.EditableMessage]) -> None:
         self.name, self.messages = name, messages
         prefix = f"messages:{name}"
         total = f"{prefix}-TOTAL_FORMS"
@@ -436,31 +434,31 @@ class MessageForms(BaseFormSet):  # type: ignore[type-arg]
         return {"message": message, "count": 0 if message else len(self.messages)}
 
     @property
-    def edits(self) -> list[editable.MessageEdit]:
+    def edits(self) -> list[plan.MessageEdit]:
         """What was typed, in the order of the messages."""
         return [edit for form in self.forms if (edit := form.edit) is not None]
 
 
-def message_forms(data: Any, name: str, messages: Sequence[editable.EditableMessage]) -> MessageForms:
+def message_forms(data: Any, name: str, messages: Sequence[plan.EditableMessage]) -> MessageForms:
     """The forms of an entry's messages, first shown if nothing of them was sent."""
     most = 2 * MAX_MESSAGES
     made = formset_factory(MessageForm, formset=MessageForms, extra=0, max_num=most, absolute_max=most)
     return cast(type[MessageForms], made)(data, name, messages)
 
 
-def fits_form(messages: Sequence[editable.EditableMessage]) -> bool:
+def fits_form(messages: Sequence[plan.EditableMessage]) -> bool:
     """Whether a form with these messages is not too long to be sent."""
     size = sum(len(content_text(one).encode(errors="replace")) for one in messages)
     return len(messages) <= MAX_MESSAGES and size <= MAX_BYTES
 
 
-def initial_of(message: editable.EditableMessage) -> dict[str, Any]:
+def initial_of(message: plan.EditableMessage) -> dict[str, Any]:
     """The fields of a stored message."""
     return {"role": message.role, "text": content_text(message), "calls": calls_text(message.calls)}
 
 
 def message_fields(
-    name: str, messages: Sequence[editable.EditableMessage], position: int, text: Any, calls: Sequence[Any]
+    name: str, messages: Sequence[plan.EditableMessage], position: int, text: Any, calls: Sequence[Any]
 ) -> dict[str, str]:
     """The fields of an entry in which the message at this position has another text and other tool calls.
 
@@ -478,7 +476,7 @@ def message_fields(
     }
 
 
-def content_text(message: editable.EditableMessage) -> str:
+def content_text(message: plan.EditableMessage) -> str:
     """The content as text, as JSON if it is a list of parts."""
     return message.content if isinstance(message.content, str) else edits.as_json(message.content)
 
@@ -604,7 +602,7 @@ class ConversationPart:
 
 
 def conversation_parts(
-    data: Any, contents: Contents, edited: editable.Editable, modes: ModesForm
+    data: Any, contents: Contents, edited: plan.Editable, modes: ModesForm
 ) -> list[ConversationPart]:
     """The part of each conversation that is short enough, in its initial state if ``data`` is None."""
     state, found = edited.state or {}, []
@@ -620,12 +618,12 @@ def conversation_parts(
     return found
 
 
-def conversations_in(edited: editable.Editable) -> list[str]:
+def conversations_in(edited: plan.Editable) -> list[str]:
     """The names of the entries whose messages are edited one by one."""
     return [name for name, messages in edited.conversations.items() if fits_form(messages)]
 
 
-def without_conversations(edited: editable.Editable) -> Mapping[str, Any]:
+def without_conversations(edited: plan.Editable) -> Mapping[str, Any]:
     """The entries of the state that have a field of their own."""
     names = set(conversations_in(edited))
     return {name: value for name, value in (edited.state or {}).items() if name not in names}

@@ -10,8 +10,8 @@ from django.forms import BoundField
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING, Editable, EditableOutput, StateEntry
 from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import MISSING, Editable, EditableOutput, StateEntry
 from viewer.launching.edits import ValueKind, added_value, as_json, output_text
 from viewer.launching.options import AS_NODE, BRANCH, CODE, INTO, RECORDED, parse_fork_target
 from viewer.launching.requests import Accepted

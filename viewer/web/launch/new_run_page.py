@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, Missing
 from viewer.engines.entry_points import InputName, RootKind
+from viewer.engines.plan import MISSING, Missing
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import ListEntryPointKinds, ListInputNames, ask
 from viewer.launching.edits import ValueKind

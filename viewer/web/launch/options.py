@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import EventGroup, GroupTraits, InputName, RootKind
+from viewer.engines.plan import MISSING, NO_SETTINGS, RunSettings, Schema
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import ModelChoice, ToolChoice
 from viewer.engines.runner_request import CheckpointSettings

@@ -12,9 +12,8 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
-from viewer.engines.editable import Editable, Schema, StateEntry
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Edits
+from viewer.engines.plan import Editable, Edits, Schema, StateEntry
 from viewer.engines.protocol import kind_of
 from viewer.launching import refusals, requests
 from viewer.launching.edits import added_value

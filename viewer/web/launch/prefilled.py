@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, NO_SCHEMA, EditableMessage, Schema
+from viewer.engines.plan import MISSING, NO_SCHEMA, EditableMessage, Schema
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import NotReadable
 from viewer.launching.calls import model_choice_of

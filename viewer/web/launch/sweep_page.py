@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
-from viewer.engines.editable import NO_SCHEMA, EditableOutput, OpenQuestion, Schema
 from viewer.engines.entry_points import InputName
+from viewer.engines.plan import NO_SCHEMA, EditableOutput, OpenQuestion, Schema
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.edits import ValueKind, output_text
 from viewer.launching.preview import unrestored

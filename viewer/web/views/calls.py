@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.engines import engine_of
-from viewer.engines.editable import EditableMessage
+from viewer.engines.plan import EditableMessage
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.formats import count_text
 from viewer.host_requests import NotReadable

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE, Tab
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.engines.reproduction import NotReproducible
+from viewer.engines.recorded_calls import NotReproducible
 from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.launching.preflight import code_graph_of
 from viewer.launching.start import published_as

@@ -11,7 +11,7 @@ from tests.engine_runs.graphs import NODES, PROJECT, WarmGraphs
 from tests.engine_runs.sides import SqliteStore
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
-from viewer.engines.reproduction import NotReproducible
+from viewer.engines.recorded_calls import NotReproducible
 
 AGENT, THREAD = "agents:both", "thread"
 TURNS = [{"input": {"messages": [text]}} for text in ("Oslo and Rome", "Paris")]

@@ -6,8 +6,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-from forkline_runner.messages import Refused
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import Refused, Reporter
 
 why = Refused("crewai.model_unusable", model="100%(x)s", kind="ValueError", error=Path("why.txt").read_text())
 reporter = Reporter(tiny.begin())

@@ -7,8 +7,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-from forkline_runner.messages import message, plain_text
-from forkline_runner.reporting import Questions, Reporter
+from forkline_runner.reporting import Questions, Reporter, message, plain_text
 
 spool = tiny.begin()
 reporter = Reporter(spool)

@@ -11,22 +11,9 @@ from typing import Annotated, Any
 import msgspec
 
 from viewer.engines.langgraph import identifiers, super_steps
-from viewer.engines.langgraph.labels import ENDED, UNFINISHED
-from viewer.engines.langgraph.super_steps import (
-    ERROR,
-    INTERRUPT,
-    Attempt,
-    Place,
-    fields_of,
-    mapping,
-    named_attempts,
-    names_by_id,
-    open_nodes,
-    sequence,
-)
+from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
-from viewer.stores.model_calls import ModelCall, call_of
-from viewer.stores.protocol import IndexedRun, Snapshot
+from viewer.stores.protocol import IndexedRun, ModelCall, Snapshot, call_of
 
 # The model calls that a thread's messages record, and the duration of its super-steps.
 
@@ -73,7 +60,9 @@ def seconds_of(rows: Iterable["IndexedRow"]) -> float:
         if before is None or row.metadata.source != "loop" or before.children[0] is not row:
             continue
         start, end = (identifiers.created_at(one.checkpoint_id) for one in (before, row))
-        has_stopped = any({ERROR, INTERRUPT} & attempt.indexes for attempt in before.attempts)
+        has_stopped = any(
+            {super_steps.ERROR, super_steps.INTERRUPT} & attempt.indexes for attempt in before.attempts
+        )
         if start and end and not has_stopped:
             seconds += max(0.0, (end - start).total_seconds())
     return seconds
@@ -85,6 +74,8 @@ def seconds_of(rows: Iterable["IndexedRow"]) -> float:
 ENGINE, KIND = "langgraph", "graph"
 FIRST_BRANCH = "main"
 SOURCES = ("input", "loop", "update", "fork")
+# The suffixes of the trigger of the head of a branch.
+FAILED, WAITING, ENDED, UNFINISHED = "_failed", "_waiting", "_ended", "_unfinished"
 MAX_UNITS = 30
 
 
@@ -117,7 +108,7 @@ class IndexedRow:
     size: int
     metadata: Metadata
     mark: str
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[super_steps.Attempt] = field(default_factory=list)
     children: list["IndexedRow"] = field(default_factory=list)
     parent: "IndexedRow | None" = None
     turn: int = 0
@@ -316,12 +307,12 @@ class Indexer:
         return sorted(node for node in nodes if not node.startswith("__"))
 
     def _named(
-        self, row: IndexedRow, attempts: Sequence[Attempt], names: Iterable[str] = ()
-    ) -> list[tuple[Attempt, str]]:
+        self, row: IndexedRow, attempts: Sequence[super_steps.Attempt], names: Iterable[str] = ()
+    ) -> list[tuple[super_steps.Attempt, str]]:
         """Each of these tasks of a row with its node, or the function that it is a call of."""
         checkpoint = self.body(row)
-        found = names_by_id(attempts, _place(row), checkpoint, names)
-        return named_attempts(attempts, checkpoint, {**self.nodes, **found})
+        found = super_steps.names_by_id(attempts, _place(row), checkpoint, names)
+        return super_steps.named_attempts(attempts, checkpoint, {**self.nodes, **found})
 
     def _pending(self, row: IndexedRow) -> tuple[list[tuple[str, str]], str]:
         """The unfinished tasks or next nodes of the head of a branch, and the suffix of its trigger."""
@@ -336,7 +327,7 @@ class Indexer:
         status = status_of(row.attempts)
         if status:
             return pending, f"_{status}"
-        nodes = open_nodes(named, _place(row), checkpoint)
+        nodes = super_steps.open_nodes(named, _place(row), checkpoint)
         if not nodes and not super_steps.next_nodes(checkpoint) and not super_steps.is_last(checkpoint):
             finished = [node for attempt, node in named if attempt.status == "done"]
             others = super_steps.next_by_others(checkpoint, self.others())
@@ -362,19 +353,19 @@ def _seen(checkpoint: Mapping[str, Any]) -> list[str]:
     return list(mapping(checkpoint.get("versions_seen")))
 
 
-def _place(row: IndexedRow) -> Place:
+def _place(row: IndexedRow) -> super_steps.Place:
     """Where the tasks after a row run."""
-    return Place.after(row.namespace, row.checkpoint_id, row.metadata.step)
+    return super_steps.Place.after(row.namespace, row.checkpoint_id, row.metadata.step)
 
 
-def status_of(attempts: Sequence[Attempt]) -> str:
+def status_of(attempts: Sequence[super_steps.Attempt]) -> str:
     """``failed`` or ``waiting`` if one of these tasks is, else empty."""
     statuses = {attempt.status for attempt in attempts}
     return next((status for status in ("failed", "waiting") if status in statuses), "")
 
 
 def add_stray_interrupts(
-    rows: Sequence[IndexedRow], attempts: Mapping[tuple[str, str], Sequence[Attempt]]
+    rows: Sequence[IndexedRow], attempts: Mapping[tuple[str, str], Sequence[super_steps.Attempt]]
 ) -> None:
     """Add the interrupts that belong to the newest checkpoint of a namespace, but are not recorded at it.
 
@@ -405,8 +396,8 @@ def add_stray_interrupts(
             head.attempts = [_interrupted("")]
 
 
-def _interrupted(task: str) -> Attempt:
-    return Attempt(task, "", frozenset({super_steps.INTERRUPT}))
+def _interrupted(task: str) -> super_steps.Attempt:
+    return super_steps.Attempt(task, "", frozenset({super_steps.INTERRUPT}))
 
 
 def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:

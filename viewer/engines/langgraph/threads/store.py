@@ -12,20 +12,10 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from viewer.engines.langgraph import identifiers
+from viewer.engines.langgraph import identifiers, super_steps
 from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.identifiers import valid_text
-from viewer.engines.langgraph.super_steps import (
-    START,
-    Place,
-    attempts_in,
-    hints,
-    mapping,
-    names_by_id,
-    next_nodes,
-    node_in_path,
-    sent_nodes,
-)
+from viewer.engines.langgraph.super_steps import mapping
 from viewer.engines.langgraph.tables import CheckpointKey, ThreadRow, WriteRow
 from viewer.engines.langgraph.threads import Result, StoredCheckpoint, Tables
 from viewer.engines.langgraph.threads.listing import index_of, rows_of
@@ -167,8 +157,11 @@ class LangGraphStore:
             if not self._is_readable(thread):
                 continue
             head, oldest, count, steps = self._tables.rows.ends(thread)
+            writes = self._tables.rows.head_writes(thread, head)
+            attempts = super_steps.attempts_in((task, "", index) for task, index in writes)
             run = replace(
-                self._details(thread, head),
+                self._listed(thread, head),
+                status=status_of(attempts),
                 is_forked=count > steps,
                 count=count,
                 first_at=identifiers.created_at(oldest),
@@ -180,28 +173,14 @@ class LangGraphStore:
                 values, size = self._values(newest, left)
                 left -= size
                 calls = redacted_calls(calls_in(values).values(), self.known)
-                run = replace(run, calls=calls, status=run.status or self._status(newest, values))
+                run = replace(run, calls=calls, status=run.status or _left_to_run(attempts, values))
             found.append(run)
         return found
-
-    def _status(self, newest: CheckpointKey, values: Mapping[str, Any]) -> str:
-        """``unfinished`` if a node is left to run after the newest checkpoint of a thread, else empty."""
-        writes = self._tables.rows.head_writes(newest.thread, newest.checkpoint_id)
-        attempts = attempts_in((task, "", index) for task, index in writes)
-        done = sum(one.status == "done" and not one.is_late for one in attempts)
-        left = [node for node in next_nodes(values) if not node.startswith("__")]
-        return "unfinished" if len(left) > done else ""
 
     def _shown_key(self, thread: str, checkpoint: str) -> str:
         """The redacted source key of a checkpoint of a thread."""
         shown = (identifiers.shown_id(one, self.known) for one in (thread, checkpoint))
         return identifiers.source_key(next(shown), "", next(shown))
-
-    def _details(self, thread: str, head: str) -> IndexedRun:
-        writes = self._tables.rows.head_writes(thread, head)
-        attempts = attempts_in((task, "", index) for task, index in writes)
-        listed = self._listed(thread, head)
-        return replace(listed, status=status_of(attempts))
 
     def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
         """The runs and checkpoints of a thread, without bodies. Raises LocationUnreadable."""
@@ -247,7 +226,7 @@ class LangGraphStore:
         for write in self._tables.rows.naming_writes(thread):
             value = written_value(decoder, write, write.value)
             grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
-        return hints(grouped)
+        return super_steps.hints(grouped)
 
     def entries(self) -> Iterator[Entry | ReadProblem]:
         """Every checkpoint of every thread. Raises LocationUnreadable."""
@@ -267,8 +246,8 @@ class LangGraphStore:
         for ids in identifiers.possible_ids(key):
             if self._tables.rows.size_of(CheckpointKey(*ids)) is not None:
                 return CheckpointKey(*ids)
-        thread = next((ids[0] for ids in identifiers.possible_ids(key) if self._thread(ids[0])), None)
-        real = self._thread(thread) if thread else None
+        threads = (self._thread(ids[0]) for ids in identifiers.possible_ids(key))
+        real = next((thread for thread in threads if thread), None)
         if real is None:
             return None
         indexer = Indexer(real, self.known, lambda row: {})
@@ -314,6 +293,13 @@ class LangGraphStore:
         return True
 
 
+def _left_to_run(attempts: Sequence[super_steps.Attempt], values: Mapping[str, Any]) -> str:
+    """``unfinished`` if a node is left to run after a checkpoint with these tasks, else empty."""
+    done = sum(one.status == "done" and not one.is_late for one in attempts)
+    left = [node for node in super_steps.next_nodes(values) if not node.startswith("__")]
+    return "unfinished" if len(left) > done else ""
+
+
 def entry_of(snapshot: Snapshot) -> Entry:
     """The entry by which the body of an indexed checkpoint is read."""
     return Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
@@ -351,24 +337,23 @@ def document_of(tables: Tables, key: CheckpointKey, others: Others = tuple) -> d
     }
     if wanted := _changed_channels(stored.values, metadata):
         document["changes"] = _changes(tables, key, stored, wanted, decoder)
-    if names := _task_names(key, document, others):
+    attempts = super_steps.attempts_in(
+        (write["task_id"], write["task_path"], write["index"]) for write in document["writes"]
+    )
+    if names := _task_names(key, document, attempts, others):
         document["task_names"] = names
-    if _is_continued(tables, key, document):
+    if any(one.status == "waiting" for one in attempts) and _is_continued(tables, key, metadata):
         document["is_continued"] = True
     return document
 
 
-def _is_continued(tables: Tables, key: CheckpointKey, document: Mapping[str, Any]) -> bool:
-    """Whether tasks wait at a checkpoint, as far as their rows show, but the graph has gone on after it.
+def _is_continued(tables: Tables, key: CheckpointKey, metadata: Any) -> bool:
+    """Whether the graph has gone on after a checkpoint at which tasks wait, as far as their rows show.
 
     With ``durability="exit"``, an answered task stores nothing but changes of channels, if these.
     """
-    writes = document["writes"]
-    attempts = attempts_in((write["task_id"], write["task_path"], write["index"]) for write in writes)
-    if not any(one.status == "waiting" for one in attempts):
-        return False
     # A subgraph goes on with the graph that called it.
-    outer = parents_in(mapping(document["metadata"])).get("") if key.namespace else key.checkpoint_id
+    outer = parents_in(mapping(metadata)).get("") if key.namespace else key.checkpoint_id
     children = [one for one, parent in tables.rows.parents(key.thread) if outer and parent == outer]
     keys = [("", own_id) for own_id in children]
     return any(
@@ -376,25 +361,26 @@ def _is_continued(tables: Tables, key: CheckpointKey, document: Mapping[str, Any
     )
 
 
-def _task_names(key: CheckpointKey, document: Mapping[str, Any], others: Others) -> dict[str, str]:
+def _task_names(
+    key: CheckpointKey, document: Mapping[str, Any], attempts: Sequence[super_steps.Attempt], others: Others
+) -> dict[str, str]:
     """The names of the tasks whose paths do not name them, by id.
 
     The names are of this checkpoint, or else of ``others``.
     """
-    attempts = attempts_in(
-        (write["task_id"], write["task_path"], write["index"]) for write in document["writes"]
-    )
     checkpoint, metadata = mapping(document["checkpoint"]), mapping(document["metadata"])
-    place = Place.after(key.namespace, key.checkpoint_id, metadata.get("step"))
-    sent = sent_nodes(checkpoint)
-    found = names_by_id(attempts, place, checkpoint)
-    unnamed = [one for one in attempts if not (one.task_id in found or node_in_path(one.path, sent))]
+    place = super_steps.Place.after(key.namespace, key.checkpoint_id, metadata.get("step"))
+    sent = super_steps.sent_nodes(checkpoint)
+    found = super_steps.names_by_id(attempts, place, checkpoint)
+    unnamed = [
+        one for one in attempts if not (one.task_id in found or super_steps.node_in_path(one.path, sent))
+    ]
     # Only functions, whose input is at the checkpoint where they run, leave no other trace of their names.
-    is_input = START in mapping(checkpoint.get("channel_values"))
+    is_input = super_steps.START in mapping(checkpoint.get("channel_values"))
     names: list[str] = []
     for other in others() if any(is_input or one.is_called for one in unnamed) else ():
         names += mapping(other.get("versions_seen"))
-        found = names_by_id(attempts, place, checkpoint, dict.fromkeys(names))
+        found = super_steps.names_by_id(attempts, place, checkpoint, dict.fromkeys(names))
         if not {one.task_id for one in unnamed} - found.keys():
             break
     return found

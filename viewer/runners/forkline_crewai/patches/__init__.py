@@ -26,11 +26,11 @@ tasks.resolve_provider_once                  resumed flows that wait for feedbac
 tasks.replay_methods                         resumed flows
 tasks.call_before_first_task                 crews whose prompt cache is warmed
 recording.drop_warmup_events                 crews whose prompt cache is warmed
-persistence.leave_existing_files             forks, and answers of flows that wait
-persistence.redirect_states                  forks of flows' states, and answers of flows that wait
-persistence.in_one_transaction               publications of such forks
-tool_calls.decide_about_calls                forks and resumes that decide about calls of tools
-tool_calls.note_read_only_tools              forks and resumes that decide about calls of tools
+recording.leave_existing_files               forks, and answers of flows that wait
+recording.redirect_states                    forks of flows' states, and answers of flows that wait
+recording.in_one_transaction                 publications of such forks
+tasks.decide_about_calls                     forks and resumes that decide about calls of tools
+tasks.note_read_only_tools                   forks and resumes that decide about calls of tools
 secrets_at_import.secrets_hidden             prewarmed processes, while they import the engine
 
 ``runs.patch_engine`` applies those of every run, in the order in which they wrap each other.
