@@ -77,6 +77,37 @@ def test_packages_that_were_not_checked_are_counted() -> None:
     assert status == 1 and "not checked: two" in lines[-1]
 
 
+def test_a_package_that_pypi_lacks_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(
+        f"""#!{sys.executable}
+import json, sys
+file, service = (sys.argv[sys.argv.index(option) + 1] for option in ("-r", "-s"))
+names = [line.partition("==")[0] for line in open(file) if "==" in line]
+found = [{{"name": name, "version": "1", "vulns": []}} for name in names]
+if service == "pypi":
+    found[0] = {{"name": names[0], "skip_reason": "not found"}}
+else:
+    assert len(names) == 1 and "--hash=sha256:" in open(file).read()
+    found[0]["vulns"] = [{{"id": "PYSEC-2", "fix_versions": ["2"]}}]
+if sys.argv[0].rpartition("/")[2] != service:
+    print(json.dumps({{"dependencies": found}}))
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert check_vulnerabilities.main() == 1
+    assert capsys.readouterr().out.startswith("ahocorasick-rs 1: PYSEC-2, fixed in 2")
+    # OSV does not answer.
+    osv = program.rename(tmp_path / "osv")
+    monkeypatch.setattr(sys, "executable", str(osv))
+    assert check_vulnerabilities.main() == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"none in \d\d packages.\nWARNING: 1 of \d\d packages were not checked: ahoco", printed)
+
+
 @pytest.mark.parametrize("result", ["", "{}", "[]", "null", '{"dependencies": ', "Traceback"])
 def test_a_check_that_fails_is_no_success(
     result: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
