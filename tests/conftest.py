@@ -124,7 +124,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment: None, empty_data_folder: Path) -> None:
-    """Copy an empty database into this process's data folder (tests/settings.py): migrations take seconds."""
+    """Copy an empty database into this process's data folder (tests/settings.py)."""
     copy_database(empty_data_folder)
 
 
@@ -362,7 +362,7 @@ def written_stores(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def empty_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data folder with an empty database. Tests copy it, since its migrations take seconds."""
+    """Return a data folder with an empty database. Tests copy it, which takes less time than creating it."""
     return made_once(tmp_path_factory, "empty_data_folder", make_data_folder)
 
 

@@ -36,7 +36,7 @@ def extracted(root: Path = ROOT) -> Catalog:
 def _files(root: Path) -> Iterator[Path]:
     for folder, pattern in SOURCES.items():
         for path in sorted((root / folder).rglob(pattern)):
-            if "migrations" not in path.parts:
+            if "migrations" not in path.relative_to(root).parts:
                 yield path
 
 

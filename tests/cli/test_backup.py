@@ -21,7 +21,7 @@ from tests.set_up.test_data_folder import ROOT, made, manage, refused
 from tests.waiting import wait_until
 from viewer.data_folder.backups import KEPT, version_number
 from viewer.messages.message import message_from
-from viewer.migrations import REPLACED
+from viewer.migrations import RELEASED, UNRELEASED
 
 __all__ = ["made"]
 JOB = uuid.uuid4().hex
@@ -176,7 +176,7 @@ def unfit(copy: Path, how: str) -> Path:
         database.close()
     elif how == "empty":
         path.touch()
-    elif how in ("damaged", "newer", "older"):
+    elif how in ("damaged", "newer", "older", "unreleased"):
         shutil.copy(copy, path)
     if how == "damaged":
         whole = path.read_bytes()
@@ -186,18 +186,20 @@ def unfit(copy: Path, how: str) -> Path:
         database.execute("INSERT INTO django_migrations VALUES (9999, 'viewer', '9999_x', '2030-01-01')")
         database.execute(f"PRAGMA user_version = {version_number('9.8.7')}")
         database.close()
-    if how == "older":
+    if how in ("older", "unreleased"):
         database = sqlite3.connect(path, isolation_level=None)
-        database.execute("DELETE FROM django_migrations WHERE app = 'viewer' AND name = ?", REPLACED[-1:])
+        last = (RELEASED if how == "older" else UNRELEASED)[-1:]
+        database.execute("DELETE FROM django_migrations WHERE app = 'viewer' AND name = ?", last)
         database.close()
     return path
 
 
-@pytest.mark.parametrize("how", ["missing", "empty", "foreign", "damaged", "newer", "older"])
+@pytest.mark.parametrize("how", ["missing", "empty", "foreign", "damaged", "newer", "older", "unreleased"])
 def test_an_incomplete_copy_is_refused_and_changes_nothing(data: Path, copy: Path, how: str) -> None:
     before = (data / NAME).read_bytes()
     line = refused(manage(data, "checkpoints", "restore", str(unfit(copy, how))))
-    assert {"newer": "9.8.7", "older": "Open it once with version 0.1.0"}.get(how, "") in line
+    advice = {"older": "Open it once with version 0.1.0", "unreleased": "Restore a copy from version 0.1.0"}
+    assert {"newer": "9.8.7", **advice}.get(how, "") in line
     assert (data / NAME).read_bytes() == before
     assert not list((data / "backups").glob("*")) if (data / "backups").exists() else True
 

@@ -15,7 +15,9 @@ from viewer.models import Notification
 VIEWER = Path(__file__).resolve().parent.parent.parent / "viewer"
 CATALOGUES = [Path(str(module.__file__)) for module in (catalog, runner_catalog)]
 FILES = [
-    path for path in sorted(VIEWER.rglob("*.py")) if "migrations" not in path.parts and path not in CATALOGUES
+    path
+    for path in sorted(VIEWER.rglob("*.py"))
+    if VIEWER / "migrations" not in path.parents and path not in CATALOGUES
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
 # Names of files and modules such as langgraph.json and langgraph.graph are not codes.

@@ -16,7 +16,8 @@ import pytest
 
 from tests.langgraph.postgresql.server import FORKLINE, Server
 from tests.postgresql.conftest import ROOT, Installation
-from tests.set_up.test_recorded_data_folder import DATABASE, Rows, rows_of, unpacked
+from tests.set_up.contents import Rows, rows_of
+from tests.set_up.test_recorded_data_folder import DATABASE, unpacked
 from viewer.host.permitted import PERMITTED_FILE
 
 NewInstallation = Callable[..., Installation]

@@ -1,22 +1,21 @@
 """A data folder of the version before opens with every row, and an older one is refused."""
 
 import json
-import re
 import sqlite3
 import subprocess
 import sys
 import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from checkpoint_site import settings
 from tests.environments import environment_with
+from tests.set_up.contents import Rows, names_of, rows_of, schema_of
 from viewer.data_folder.backups import version_number
-from viewer.migrations import REPLACED
+from viewer.migrations import RELEASED
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "recorded_data_folder" / "0.1.0.tar.xz"
@@ -27,26 +26,19 @@ PREPARE = (
 # What the upgrade removes: the second queue, whose entries the rows of jobs replace.
 REMOVED = "django_tasks_database"
 REMOVED_TABLE = f"{REMOVED}_dbtaskresult"
-# The text of an index is stored in tables of its own.
-INDEX_TABLES = ("viewer_searchtext_", "sqlite_")
-CONSTRAINT = re.compile(r'CONSTRAINT "\w+" (?:CHECK|UNIQUE).*?(?=, CONSTRAINT|\)$)')
-Rows = dict[str, list[dict[str, Any]]]
-
-
-def rows_of(database: Path) -> Rows:
-    """Return every row of every table, as JSON can hold it."""
-    with closing(sqlite3.connect(database)) as connection:
-        connection.row_factory = sqlite3.Row
-        names = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        rows = {
-            name: [dict(row) for row in connection.execute(f"SELECT rowid, * FROM {name} ORDER BY rowid")]
-            for name in names
-            if not name.startswith(INDEX_TABLES)
-        }
-    found: Rows = json.loads(json.dumps(rows, default=repr))
-    return found
+# What nobody had when the folder was recorded: a person who may run as a member of a group, one who may not,
+# and a session.
+MORE = """
+INSERT INTO auth_user SELECT id + 1, password, last_login, 0, 'member', last_name, email, 0, 1, date_joined,
+    first_name FROM auth_user WHERE username = 'reader';
+INSERT INTO auth_user SELECT id + 2, password, last_login, 0, 'visitor', last_name, email, 0, 1, date_joined,
+    first_name FROM auth_user WHERE username = 'reader';
+INSERT INTO auth_user_groups (user_id, group_id)
+    SELECT auth_user.id, auth_group.id FROM auth_user, auth_group WHERE username = 'member';
+INSERT INTO auth_group_permissions (group_id, permission_id)
+    SELECT auth_group.id, auth_permission.id FROM auth_group, auth_permission WHERE codename = 'can_run';
+INSERT INTO django_session VALUES ('key', 'data', '2126-01-01 00:00:00');
+"""
 
 
 def unpacked(folder: Path) -> Path:
@@ -54,6 +46,8 @@ def unpacked(folder: Path) -> Path:
         # As the argument ``filter``, which Python has since 3.11.4.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.executescript(MORE)
     return folder
 
 
@@ -83,10 +77,8 @@ def after(opened: Path) -> Rows:
     return rows_of(opened / DATABASE)
 
 
-def test_the_recorded_folder_has_rows_of_every_kind(before: Rows, after: Rows) -> None:
-    """Only sessions and rights of groups are empty: nobody was logged in when it was recorded."""
-    empty = {table for table, rows in before.items() if not rows}
-    assert empty == {"django_session", "auth_group_permissions"}
+def test_every_table_of_the_version_before_has_rows(before: Rows, after: Rows) -> None:
+    assert {table for table, rows in before.items() if not rows} == set()
     assert set(before) - set(after) == {REMOVED_TABLE}
 
 
@@ -120,11 +112,27 @@ def test_locations_and_projects_are_of_the_only_host(after: Rows) -> None:
         assert {row["host_id"] for row in after[table]} == {host["id"]}
 
 
+def test_jobs_have_their_host_and_their_requester(after: Rows) -> None:
+    (host,) = after["viewer_host"]
+    for row in after["viewer_job"]:
+        assert row["host_id"] == (host["id"] if row["started_at"] else None)
+        waits = row["status"] == "queued"
+        assert row["requester_key"] == (row["requested_by_id"] if waits else None)
+    assert {row["host_id"] for row in after["viewer_job"]} == {host["id"], None}
+
+
 def test_who_could_run_is_an_admin_of_all_locations_and_others_are_viewers(after: Rows) -> None:
-    may_run = {row["user_id"] for row in after["auth_user_user_permissions"]}
-    people = {row["id"] for row in after["auth_user"] if not row["is_superuser"]}
-    levels = {row["user_id"]: (row["level"], row["location_id"]) for row in after["viewer_role"]}
-    assert may_run and levels == {user: (3 if user in may_run else 1, None) for user in people}
+    numbers = {row["username"]: row["id"] for row in after["auth_user"]}
+    (team,), (group,) = after["viewer_team"], after["auth_group"]
+    assert team["name"] == group["name"]
+    members = {row["user_id"] for row in after["viewer_team_members"]}
+    assert members == {numbers["reader"], numbers["member"]}
+    roles = {
+        (row["user_id"], row["team_id"], row["level"], row["location_id"]) for row in after["viewer_role"]
+    }
+    levels = {"reader": 3, "member": 1, "visitor": 1}
+    expected = {(numbers[name], None, level, None) for name, level in levels.items()}
+    assert roles == {*expected, (None, team["id"], 3, None)}
 
 
 def test_the_files_of_jobs_are_kept(opened: Path) -> None:
@@ -143,31 +151,6 @@ def test_an_upgraded_database_is_like_a_new_one(opened: Path, empty_data_folder:
     assert names_of(opened / DATABASE) == names_of(empty_data_folder / DATABASE)
 
 
-def schema_of(database: Path) -> dict[str, Any]:
-    """Return the columns and constraints of each table, and the other statements of the schema."""
-    with closing(sqlite3.connect(database)) as connection:
-        made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-        found: dict[str, Any] = {}
-        for name, sql in made.items():
-            if not sql.startswith("CREATE TABLE"):
-                found[name] = sql
-                continue
-            # A column that was added later has another position.
-            columns = connection.execute("SELECT * FROM pragma_table_info(?)", (name,)).fetchall()
-            keys = connection.execute("SELECT * FROM pragma_foreign_key_list(?)", (name,)).fetchall()
-            constraints = sorted(CONSTRAINT.findall(sql))
-            found[name] = {row[1:] for row in columns}, {row[2:] for row in keys}, constraints
-    return found
-
-
-def names_of(database: Path) -> dict[str, set[Any]]:
-    """Return the applied migrations, and the permissions."""
-    with closing(sqlite3.connect(database)) as connection:
-        applied = connection.execute("SELECT app, name FROM django_migrations").fetchall()
-        permissions = connection.execute("SELECT codename, name FROM auth_permission").fetchall()
-    return {"migrations": set(applied), "permissions": set(permissions)}
-
-
 def test_the_version_is_recorded_and_a_second_start_changes_nothing(opened: Path, after: Rows) -> None:
     with closing(sqlite3.connect(opened / DATABASE)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (version_number(settings.VERSION),)
@@ -180,7 +163,7 @@ def test_a_database_of_an_older_version_is_refused_and_unchanged(tmp_path: Path)
     folder = unpacked(tmp_path / "data")
     path = folder / DATABASE
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DELETE FROM django_migrations WHERE app = 'viewer' AND name = ?", REPLACED[-1:])
+        connection.execute("DELETE FROM django_migrations WHERE app = 'viewer' AND name = ?", RELEASED[-1:])
         connection.commit()
     rows = rows_of(path)
     for command in (["checkpoints", "list", str(tmp_path)], ["checkpoints", "doctor"]):

@@ -16,7 +16,6 @@ from viewer.data_folder import database_server, permissions
 from viewer.data_folder.backups import (
     APPLICATION_ID,
     Inspected,
-    apply_migrations,
     backup_path,
     copy_database,
     delete_old_backups,
@@ -30,6 +29,7 @@ from viewer.data_folder.failures import (
     failure_text,
 )
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
+from viewer.data_folder.migrating import apply_migrations, create_tables
 from viewer.data_folder.permissions import OURS, Restricted, restrict
 
 
@@ -72,22 +72,23 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def bring_up_to_date(folder: Path) -> None:
-    """Apply the missing migrations, after copying the database. Raises DataFolderFailure."""
+    """Create the tables, or copy the database and apply the missing migrations. Raises DataFolderFailure."""
     path = database_path()
     try:
         found = inspect(path)
     except sqlite3.Error as error:
         raise DataFolderFailure(failure_text(error) or f"{path}: {error}") from error
     refuse_other_versions(path, found)
-    if found.unapplied:
-        if not found.is_new:
-            copy_database(path, backup_path(folder, "before-upgrade"))
-            delete_old_backups(folder, "before-upgrade")
-        elif any((folder / "jobs").glob("*")):
+    if found.is_new:
+        if any((folder / "jobs").glob("*")):
             text = _("The database in %(folder)s was missing. A new, empty one was created.")
             sys.stderr.write(text % {"folder": folder} + "\n")
+        create_tables()
+    elif found.unapplied:
+        copy_database(path, backup_path(folder, "before-upgrade"))
+        delete_old_backups(folder, "before-upgrade")
         try:
-            apply_migrations(found)
+            apply_migrations()
         except MigrationSchemaMissing as error:
             # Django raises it in place of the database's error.
             raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error

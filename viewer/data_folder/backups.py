@@ -10,14 +10,11 @@ from urllib.parse import quote
 
 from django.apps import apps
 from django.conf import settings
-from django.core.management import call_command
-from django.db import connection
-from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 
 from viewer import postgresql, sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_text
-from viewer.migrations import REPLACED as REPLACED_NAMES
+from viewer.data_folder.migrating import REPLACEMENTS, Migration, migrations_on_disk
 
 # The version as the one number that SQLite keeps in a database's head (``sqlite_pragmas.user_version``).
 
@@ -38,14 +35,13 @@ def version_text(number: int) -> str:
 
 # "FKLN" in the file's header, which identifies it as Forkline's.
 APPLICATION_ID = 0x464B4C4E
-Migration = tuple[str, str]
 # The table in a database to which rows are being moved (viewer/data_folder/moving.py).
 MARK = "forkline_moving"
 # The oldest version whose database this one upgrades, and the migrations that such a database has.
 OLDEST = "0.1.0"
-REPLACED: frozenset[Migration] = frozenset(("viewer", name) for name in REPLACED_NAMES)
-# The migration with the same tables.
-INITIAL: Migration = ("viewer", "0001_initial")
+OF_OLDEST = REPLACEMENTS["viewer", "0001_initial"]
+# The migrations of versions between it and this one that were never released.
+UNRELEASED = REPLACEMENTS["viewer", "0002_version_0_2_0"]
 # Another process may be upgrading, or restoring.
 TIMEOUT_SECONDS = 20
 
@@ -55,8 +51,8 @@ class Inspected:
     """``version`` is the number of the newest version that used it; 0 if it is not recorded.
 
     ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
-    ``is_older`` says that it lacks migrations which only earlier versions had. ``is_oldest`` says that all
-    of its tables are from these.
+    ``is_older`` says that it lacks migrations which only earlier versions had, ``is_unreleased`` that it has
+    some, but not all, of those that were never released.
     """
 
     is_new: bool
@@ -64,7 +60,7 @@ class Inspected:
     unapplied: frozenset[Migration] = frozenset()
     unknown: frozenset[Migration] = frozenset()
     is_older: bool = False
-    is_oldest: bool = False
+    is_unreleased: bool = False
 
 
 def opened_to_read(path: Path) -> closing[sqlite3.Connection]:
@@ -106,14 +102,15 @@ def inspected(where: Path | str, tables: set[str], applied: set[Migration], vers
             text = _("%(path)s has tables of another program. Choose another database (DATABASE_URL=…).")
         raise DataFolderFailure(text % {"path": where})
     labels = {app.label for app in apps.get_app_configs()}
-    known = on_disk | REPLACED
+    known = on_disk.union(*REPLACEMENTS.values())
+    replacing = {one for one, replaced in REPLACEMENTS.items() if applied >= replaced}
     return Inspected(
         is_new=False,
         version=version,
-        unapplied=frozenset(on_disk - applied),
+        unapplied=frozenset(on_disk - applied - replacing),
         unknown=frozenset(one for one in applied - known if one[0] in labels),
-        is_older=any(app == "viewer" for app, _name in applied) and not applied >= REPLACED,
-        is_oldest=applied >= REPLACED and INITIAL not in applied,
+        is_older=any(app == "viewer" for app, _name in applied) and not applied >= OF_OLDEST,
+        is_unreleased=bool(applied & UNRELEASED) and not applied >= UNRELEASED,
     )
 
 
@@ -126,25 +123,10 @@ def is_ours(applied: set[Migration], tables: set[str], on_disk: set[Migration]) 
     }
 
 
-def migrations_on_disk() -> set[Migration]:
-    """The migrations of this version, by the names of their files: importing them takes much longer."""
-    return {
-        (app.label, file.stem)
-        for app in apps.get_app_configs()
-        for file in Path(app.path, "migrations").glob("[!_]*.py")
-    }
-
-
 def refuse_other_versions(path: Path | str, found: Inspected) -> None:
-    """Raise DataFolderFailure if a later version has changed the schema, or if it is of before 0.1.0."""
-    if found.is_older and not found.unknown:
-        text = _(
-            "%(path)s was created by a version before %(oldest)s, which %(installed)s cannot upgrade. Open it"
-            " once with version %(oldest)s, then with this one."
-        )
-        values = {"path": path, "oldest": OLDEST, "installed": settings.VERSION}
-        raise DataFolderFailure(text % values)
+    """Raise DataFolderFailure if a later version has changed the schema, or if this one cannot upgrade it."""
     if not found.unknown:
+        refuse_unsupported(path, found)
         return
     later = found.version > version_number(settings.VERSION)
     who = f"Forkline {version_text(found.version)}" if later else _("a later version of Forkline")
@@ -162,11 +144,22 @@ def refuse_other_versions(path: Path | str, found: Inspected) -> None:
     raise DataFolderFailure(text % {"path": path, **values})
 
 
-def apply_migrations(found: Inspected) -> None:
-    """Apply what the database lacks. Raises MigrationSchemaMissing or DatabaseError."""
-    if found.is_oldest:
-        MigrationRecorder(connection).record_applied(*INITIAL)
-    call_command("migrate", interactive=False, verbosity=0)
+def refuse_unsupported(path: Path | str, found: Inspected) -> None:
+    """Raise DataFolderFailure if it is of before 0.1.0, or of a version that was never released."""
+    text = ""
+    if found.is_older:
+        text = _(
+            "%(path)s was created by a version before %(oldest)s, which %(installed)s cannot upgrade. Open it"
+            " once with version %(oldest)s, then with this one."
+        )
+    elif found.is_unreleased:
+        text = _(
+            "%(path)s was changed by an unreleased version after %(oldest)s, which %(installed)s cannot"
+            " upgrade. Restore a copy from version %(oldest)s, or start with an empty database."
+        )
+    if text:
+        values = {"path": path, "oldest": OLDEST, "installed": settings.VERSION}
+        raise DataFolderFailure(text % values)
 
 
 # Backups: consistent copies of the database, also while it is being written.

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
 from viewer.data_folder.backups import (
     Inspected,
-    apply_migrations,
     inspected,
     refuse_other_versions,
     version_number,
 )
 from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.data_folder.locks import row_lock
+from viewer.data_folder.migrating import apply_migrations, create_tables
 from viewer.postgresql import ROWS_MOVED, moved_text, read_only_text
 
 # The oldest version of the server, as the number that libpq reports.
@@ -42,8 +42,12 @@ def bring_up_to_date() -> None:
         with row_lock("preparing", wait=True):
             found = inspect()
             refuse_other_versions(postgresql.server_name(), found)
-            if found.unapplied:
-                apply_migrations(found)
+            if found.is_new:
+                with transaction.atomic():
+                    create_tables()
+                    order_texts_by_bytes()
+            elif found.unapplied:
+                apply_migrations()
                 order_texts_by_bytes()
             if found.version < version_number(settings.VERSION):
                 note_version()

@@ -1,4 +1,4 @@
-"""The tables of version 0.1.0. A database of that version has them already (viewer/data_folder/backups.py)."""
+"""The tables of version 0.1.0. A database of that version has the migrations that this one replaces."""
 
 import django.db.models.deletion
 import django.utils.timezone
@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
+
+from viewer.migrations import RELEASED
 
 
 # The full-text index of search entries. Triggers keep it up to date: a migration that rebuilds the table of
@@ -33,6 +35,8 @@ def create_search_text(_apps: StateApps, editor: BaseDatabaseSchemaEditor) -> No
 class Migration(migrations.Migration):
 
     initial = True
+
+    replaces = [('viewer', name) for name in RELEASED]
 
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
@@ -571,5 +575,5 @@ class Migration(migrations.Migration):
             model_name='job',
             constraint=models.UniqueConstraint(condition=models.Q(('kind', 'resume'), ('status__in', ('queued', 'starting', 'running'))), fields=('run', 'branch'), name='unique_unfinished_resume'),
         ),
-        migrations.RunPython(create_search_text, migrations.RunPython.noop),
+        migrations.RunPython(create_search_text),
     ]

@@ -1,5 +1,6 @@
-# The migrations of version 0.1.0. A database that lacks one of them is of an earlier version.
-REPLACED = (
+# The migrations of version 0.1.0, which 0001_initial replaces. A database that lacks one of them is of an
+# earlier version.
+RELEASED = (
     "0001_squashed_0034_sweep_scores",
     "0002_runs_and_questions",
     "0003_who_may_run",
@@ -48,10 +49,10 @@ REPLACED = (
     "0046_reader_clock",
     "0047_annotation_versions",
 )
-# The migrations that 0001_squashed_0018_audit combines for new databases. A database of version 0.1.0 has the
-# tables of the first one.
-SQUASHED = (
-    "0001_initial",
+# The migrations after version 0.1.0 that no version was released with. 0002_version_0_2_0 replaces them, so a
+# database with all of them is up to date. One with some of them cannot be upgraded.
+UNRELEASED = (
+    "0001_squashed_0018_audit",
     "0002_remove_queue_entries",
     "0003_hosts",
     "0004_host_requests",
@@ -69,4 +70,21 @@ SQUASHED = (
     "0016_groups_of_runs",
     "0017_store_kind_of_savers",
     "0018_audit",
+    "0019_audit_of_the_database",
+    "0020_collections",
+    "0021_attempt_counts",
+    "0022_collection_of_sweeps",
+    "0023_requester_of_jobs",
+    "0024_roles",
+    "0025_invitations",
+    "0026_quotas_of_teams",
+    "0027_continued_jobs",
+    "0028_comments",
+    "0029_reveal",
+    "0030_api_tokens",
+    "0031_notifications",
+    "0032_comments_on_comparisons",
+    "0035_presence",
+    "0036_kept_keys",
+    "0037_isolation",
 )

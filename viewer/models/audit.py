@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AuditEntry(models.Model):
-    """One act of a person or of a share link. Triggers refuse every change (migration 0018).
+    """One act of a person or of a share link. Triggers refuse every change (migration 0002).
 
     It has no foreign keys, so it outlives what it names. Nothing can be removed from it, so it holds no text
     that a person typed and no value of a checkpoint: only codes, keys of rows, paths of folders, and the

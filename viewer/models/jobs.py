@@ -372,7 +372,7 @@ class Job(Metered):
                 name="unique_unfinished_resume",
             ),
         ]
-        # Of versions before roles: migration 0024 gives roles to who had it.
+        # Of versions before roles: migration 0002 gives roles to who had it.
         permissions = [("can_run", "May start, cancel and answer runs, and change what they run with")]
 
     def __str__(self) -> str:

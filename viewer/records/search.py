@@ -155,7 +155,7 @@ def _time_limit_of_sqlite() -> Iterator[None]:
 
 
 class PostgresqlIndex:
-    """``SearchIndex`` with PostgreSQL's ``tsvector`` (viewer/migrations/0005_search_on_postgresql.py).
+    """``SearchIndex`` with PostgreSQL's ``tsvector`` (viewer/migrations/0002_version_0_2_0.py).
 
     The index is one of an expression, so the words are stored nowhere else. ``forkline_words`` makes the same
     words of a text as SQLite's tokenizer, whatever the server's language is.
