@@ -25,8 +25,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from checkpoint_site.middleware.throttle import client_address, parsed_address
 from viewer.models import InvitationState
 from viewer.records.audit import Action, Audited, act_as, record
-from viewer.records.invitations import InvitationRefused, accept, invitation_with, state_of
-from viewer.records.roles import add_member, remove_member, team_named
+from viewer.records.permissions import add_member, remove_member, team_named
+from viewer.records.tokens import InvitationRefused, accept, invitation_with, state_of
 from viewer.web.views.accounts import INVITATION
 
 # The address of a client whose own is unknown.
@@ -39,7 +39,7 @@ class AccountAdapter(DefaultAccountAdapter):
     """Passwords and sessions."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Nobody signs up by themselves. An invitation creates an account (viewer/records/invitations.py)."""
+        """Nobody signs up by themselves. An invitation creates an account (viewer/records/tokens.py)."""
         return False
 
     def is_safe_url(self, url: str) -> bool:

@@ -11,9 +11,14 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from checkpoint_site.middleware.hosts import AllowedHostSockets, AllowedOriginSockets, over_tls  # noqa: E402
 from checkpoint_site.middleware.pages import AvailableSockets  # noqa: E402
-from checkpoint_site.middleware.request_limits import with_body_limit, with_header_limit  # noqa: E402
+from checkpoint_site.middleware.requests import (  # noqa: E402
+    AllowedHostSockets,
+    AllowedOriginSockets,
+    over_tls,
+    with_body_limit,
+    with_header_limit,
+)
 from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
 from viewer.data_folder.locks import use  # noqa: E402

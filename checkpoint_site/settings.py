@@ -102,7 +102,7 @@ if TLS_CERTIFICATE and not IS_BEHIND_TLS:
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if IS_BEHIND_TLS else 0
 # The proxy redirects to TLS, or the port has nothing else. Other hosts of the domain are not ours.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
-# Larger requests are refused (middleware/request_limits.py).
+# Larger requests are refused (middleware/requests.py).
 MAX_HEADER_BYTES = 32 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
@@ -364,9 +364,9 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "checkpoint_site.middleware.frames.share_memory",
+    "checkpoint_site.middleware.pages.share_memory",
     "checkpoint_site.logs.log_request",
-    "checkpoint_site.middleware.hosts.allowed_hosts_only",
+    "checkpoint_site.middleware.requests.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "checkpoint_site.middleware.traces.trace_requests",
@@ -525,7 +525,7 @@ WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en"
 LOCALE_PATHS = [ROOT / "viewer" / "locale"]
 LANGUAGES = languages_in(LOCALE_PATHS[0])
-FORMAT_MODULE_PATH = "checkpoint_site.number_formats"
+FORMAT_MODULE_PATH = "checkpoint_site.languages"
 USE_I18N = True
 TIME_ZONE = env_zone(
     "TIME_ZONE", "UTC", "Time zone of the times on pages and in forms. Daily limits reset at its midnight."

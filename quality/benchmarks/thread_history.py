@@ -79,7 +79,7 @@ def measure(database: Path, thread: str) -> dict[str, Seconds]:
     from viewer.host.locations.adding import open_location
     from viewer.host.locations.importing import import_location
     from viewer.host.locations.indexing import import_run
-    from viewer.host.locations.project_secrets import forget_index
+    from viewer.host.project_secrets import forget_index
 
     client, location = logged_in(), open_location(database)
     for _twice in range(2):

@@ -68,7 +68,7 @@ def ends_of_sessions() -> list[Callable[[str], None]]:
     from django.contrib.sessions.models import Session
     from django.utils import timezone
 
-    from viewer.records.sessions import end_sessions
+    from viewer.records.accounts import end_sessions
 
     def deactivated(name: str) -> None:
         User.objects.filter(username=name).update(is_active=False)

@@ -62,7 +62,7 @@ HOSTILE = (
 
 def write_payloads(checkpoint: "Checkpoint", person: "User", payloads: Mapping[int, str]) -> list[str]:
     """Write a comment with each payload, and a reply to every other one. Return the pages to open."""
-    from viewer.records.discussion import Discussed, address_of, write
+    from viewer.records.annotations import Discussed, address_of, write
 
     run = checkpoint.run
     subjects = [
@@ -125,7 +125,7 @@ def attack_scripts(folder: Path, dashboard: Served, payloads: Mapping[int, str])
 def attack_markdown(checkpoint: "Checkpoint", person: "User", counts: Counter[str]) -> list[str]:
     """Open pages of twenty comments that are as long as possible. Return what was wrong."""
     from viewer.models import Comment
-    from viewer.records.discussion import MAX_COMMENT, Discussed, address_of, write
+    from viewer.records.annotations import MAX_COMMENT, Discussed, address_of, write
 
     client, wrong = browser(), list[str]()
     client.force_login(person)
@@ -163,7 +163,7 @@ def attack_mentions(
     from django.utils import timezone
 
     from viewer.models import Comment, Notification, NotificationTarget
-    from viewer.records.discussion import MAX_MENTIONED, Discussed, write
+    from viewer.records.annotations import MAX_MENTIONED, Discussed, write
     from viewer.records.notifications import collect
 
     writer, seeing, others = people[0], people[1:4], people[4:]
@@ -213,7 +213,7 @@ def attack_secrets(checkpoint: "Checkpoint", person: "User", counts: Counter[str
     """Write every kind of secret, in Markdown of each kind. Return those that were stored or shown."""
     from tests.redaction.canaries import TEXTS, TOKENS
     from viewer.models import Comment
-    from viewer.records.discussion import Discussed, edit, write
+    from viewer.records.annotations import Discussed, edit, write
 
     client, wrong = browser(), list[str]()
     client.force_login(person)

@@ -61,7 +61,7 @@ def race(chance: random.Random, counts: Counter[str], location: "Location", thre
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Team
-    from viewer.records.invitations import invite, revoke
+    from viewer.records.tokens import invite, revoke_invitation
 
     team = Team.objects.create(name=f"team {uuid4().hex[:8]}")
     invitation, token = invite(None, level=Level.OPERATOR, location=location, team=team)
@@ -73,7 +73,7 @@ def race(chance: random.Random, counts: Counter[str], location: "Location", thre
     at = chance.randrange(threads)
 
     def act(number: int) -> int | bool:
-        return revoke(invitation) if revokes and number == at else accepted(clients[number], token)
+        return revoke_invitation(invitation) if revokes and number == at else accepted(clients[number], token)
 
     answers = at_once(act, threads)
     invitation.refresh_from_db()
@@ -98,7 +98,7 @@ def forged(chance: random.Random, counts: Counter[str], location: "Location", tr
     from urllib.parse import quote
 
     from viewer.models import Level
-    from viewer.records.invitations import invite
+    from viewer.records.tokens import invite
 
     invitation, token = invite(None, level=Level.ADMIN, location=location)
     before, wrong = given(), list[str]()
@@ -114,7 +114,7 @@ def forged(chance: random.Random, counts: Counter[str], location: "Location", tr
 
 def ended(counts: Counter[str], location: "Location", change: str) -> list[str]:
     """Accept an invitation after this change. Return what was wrong."""
-    from viewer.records.invitations import invitation_with
+    from viewer.records.tokens import invitation_with
 
     invitation, token, client = made_by_an_admin(location, change)
     page = client.get(f"/invitation/{token}/").content.decode()
@@ -134,7 +134,7 @@ def made_by_an_admin(location: "Location", change: str) -> "tuple[Invitation, st
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Location, Role, Team
-    from viewer.records.invitations import invite
+    from viewer.records.tokens import invite
 
     maker, team = User.objects.create_user(f"maker {uuid4().hex}"), None
     at: Location | None = location
@@ -157,13 +157,13 @@ def end(invitation: "Invitation", change: str) -> None:
     from django.utils import timezone
 
     from viewer.models import Level
-    from viewer.records.invitations import revoke
+    from viewer.records.tokens import revoke_invitation
 
     maker: Any = invitation.made_by
     if change == "expired":
         type(invitation).objects.filter(pk=invitation.pk).update(expires_at=timezone.now())
     elif change == "revoked":
-        revoke(invitation)
+        revoke_invitation(invitation)
     elif change == "its maker lost the role":
         maker.roles.all().delete()
     elif change == "its maker is viewer now":

@@ -199,8 +199,7 @@ def _everything_of(project: Any, private: Path, checkout: Path, counts: Counter[
     from viewer.host.answers import answer
     from viewer.host.jobs import checkout as git
     from viewer.host.jobs import code, environment
-    from viewer.host.jobs.environment_file import values_of
-    from viewer.host.jobs.kept_keys import keepable_keys
+    from viewer.host.jobs.kept_keys import keepable_keys, values_of
     from viewer.host_requests import HostRefusal
     from viewer.models import RecordedCode
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.views.conftest import checkpoint, entity, location
 from viewer.models import Checkpoint, Job, Level, Location, Question, Role, Sweep
-from viewer.records.roles import account_named
+from viewer.records.permissions import account_named
 from viewer.records.tokens import make_token
 from viewer.web.api.starting import SERVED
 

@@ -14,10 +14,10 @@ from viewer.host.locations.adding import remove_location
 from viewer.host.locations.pruning import Protected, plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import AuditEntry, Comment, Job, Level, Location, Question, Role, Run
-from viewer.records import discussion
+from viewer.records import annotations
 from viewer.records.accounts import teammate
-from viewer.records.discussion import MAX_COMMENT, Discussed, NotWritten, comments_in, mentioned_in
-from viewer.records.roles import account_named
+from viewer.records.annotations import MAX_COMMENT, Discussed, NotWritten, comments_in, mentioned_in
+from viewer.records.permissions import account_named
 
 SECRET = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz0123"
 
@@ -108,7 +108,7 @@ def test_a_viewer_reads_and_writes_nothing(ada: Client, crew_location: Location,
 def test_comments_of_another_team_do_not_exist(ada: Client, page: str, tmp_path: Path) -> None:
     other = create_location(tmp_path / "other")
     theirs = stored(other, CREW)
-    foreign = discussion.write(Discussed(other, theirs.run), None, "Hidden.")
+    foreign = annotations.write(Discussed(other, theirs.run), None, "Hidden.")
     job = Job.objects.create(kind=Job.Kind.FORK, location=other, project=other.project, checkpoint=theirs)
     Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     for name in ("comment-edit", "comment-delete", "comment-resolve"):
@@ -133,7 +133,7 @@ def test_a_question_is_discussed_by_those_who_may_see_both_locations_of_its_job(
     for job in (seen, unseen):
         Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
         text = "Take @ada the first."
-        discussion.write(discussion.about_question(job.questions.get()), None, text)
+        annotations.write(annotations.about_question(job.questions.get()), None, text)
     address = reverse("question-comments", args=[seen.pk, 1])
     ada.post(f"{address}add/", {"text": "The second."})
     assert "The second." in text_of(ada, address)
@@ -160,7 +160,7 @@ def test_only_people_who_may_see_it_are_mentioned(ada: Client, crew_run: Run, tm
 @pytest.mark.parametrize("text", ["", " \r\n ", "\0", "x" * (MAX_COMMENT + 1)])
 def test_empty_and_too_long_comments_are_refused(crew_run: Run, text: str) -> None:
     with pytest.raises(NotWritten):
-        discussion.write(Discussed(crew_run.location, crew_run), None, text)
+        annotations.write(Discussed(crew_run.location, crew_run), None, text)
 
 
 def test_secrets_and_scripts_are_not_shown(ada: Client, page: str) -> None:
@@ -176,7 +176,7 @@ def test_comments_survive_a_new_import_and_protect_from_pruning(crew_location: L
     first = run.checkpoints.order_by("row")[0]
     subject = Discussed(crew_location, run, first.checkpoint_id)
     assert first in plan_prune(crew_location, PruneRules(days=0)).rows
-    discussion.write(subject, None, "Here it began.")
+    annotations.write(subject, None, "Here it began.")
     plan = plan_prune(crew_location, PruneRules(days=0))
     assert first not in plan.rows and plan.protected[Protected.ANNOTATED] == 1
     path = Path(crew_location.path)

@@ -16,10 +16,10 @@ from tests.views.forking import CREW, create_location, stored
 from viewer.host.locations.pruning import Protected, plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import AuditEntry, Checkpoint, Comment, Level, Location, Role, Run
-from viewer.records import discussion
+from viewer.records import annotations
 from viewer.records.accounts import teammate
-from viewer.records.discussion import about_comparison, commented_ids, comments_in, mentioned_in
-from viewer.records.roles import account_named
+from viewer.records.annotations import about_comparison, commented_ids, comments_in, mentioned_in
+from viewer.records.permissions import account_named
 
 __all__ = ["ada", "eve"]
 Pair = tuple[Checkpoint, Checkpoint]
@@ -80,7 +80,7 @@ def test_only_those_who_see_both_locations_see_it(ada: Client, pair: Pair, their
     both = client_of("both", first.location, Level.OPERATOR)
     person = both.session["_auth_user_id"]
     role = Role.objects.create(user_id=person, location=theirs.location, level=Level.VIEWER)
-    hidden = discussion.write(about_comparison(first, theirs), None, "@ada and @both see this.")
+    hidden = annotations.write(about_comparison(first, theirs), None, "@ada and @both see this.")
     assert [one.username for one in hidden.mentioned.all()] == ["both"]
     # The outcome is the same as for a checkpoint that does not exist.
     for order in ((first, theirs), (theirs, first)):
@@ -131,7 +131,7 @@ def test_three_sides_have_no_discussion(ada: Client, eve: Client, pair: Pair, cr
 def test_both_checkpoints_are_protected_and_both_locations_refresh(pair: Pair, theirs: Checkpoint) -> None:
     first, _second = pair
     before = [one.revision for one in Location.objects.order_by("pk")]
-    discussion.write(about_comparison(first, theirs), None, "Compare these.")
+    annotations.write(about_comparison(first, theirs), None, "Compare these.")
     assert [one.revision for one in Location.objects.order_by("pk")] == [one + 1 for one in before]
     for row in (first, theirs):
         assert commented_ids(row.location) == {("", row.checkpoint_id)}
@@ -144,7 +144,7 @@ def test_it_waits_for_both_checkpoints(ada: Client, pair: Pair) -> None:
     comment = Comment.objects.get()
     Checkpoint.objects.filter(pk=pair[1].pk).delete()
     assert ada.get(reverse("comment", args=[comment.pk])).status_code == 404
-    assert discussion.subject_of(comment) is None and Comment.objects.exists()
+    assert annotations.subject_of(comment) is None and Comment.objects.exists()
 
 
 def test_the_act_is_recorded(ada: Client, pair: Pair, settings: object) -> None:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from quality.fuzz import routes_by_roles, sockets_by_roles
 from quality.fuzz.routes_by_roles import Stage, made, senders, staged
 from viewer.models import Level, Question
-from viewer.records.roles import account_named, give
+from viewer.records.permissions import account_named, give
 
 # Sequences of PostgreSQL outlive what is rolled back, so the keys of two equal requests differ.
 pytestmark = pytest.mark.sqlite

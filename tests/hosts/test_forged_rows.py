@@ -21,12 +21,12 @@ from viewer.host import routing
 from viewer.host.answers import answer
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.redact_again import redact_all_jobs_again
 from viewer.host.jobs.spool import Spool
 from viewer.host.jobs.starting import request_of
 from viewer.host.locations.describing import find_ends
 from viewer.host.locations.importing import import_location
 from viewer.host.permitted import PERMITTED_FILE, checked
+from viewer.host.project_secrets import redact_all_jobs_again
 from viewer.host.registration import register
 from viewer.host_requests import (
     CheckCheckpoint,

@@ -9,7 +9,7 @@ from django.utils import timezone
 from tests.imported import imported_location
 from tests.importing.test_flow_progress import FIRST, FOURTH, SECOND, THIRD, flow
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.host.jobs.ending import mark_end
+from viewer.host.jobs.following import mark_end
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.presentation.run.branches import statuses_text

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from viewer.records.lineage.drawing import NoLayout
-from viewer.records.lineage.graphs import (
+from viewer.records.lineage.drawing import (
     MAX_DRAWN,
     MAX_SIBLINGS,
     NODE_HEIGHT,
     NODE_WIDTH,
     Chain,
     Link,
+    NoLayout,
     collapse,
     fold_forks,
     lay_out,

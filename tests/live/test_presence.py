@@ -19,7 +19,7 @@ from tests.live.conftest import Connect, connect, cookie, location
 from tests.sharing.conftest import share
 from viewer.models import Level, Location, Presence, Role, Run
 from viewer.records.accounts import teammate
-from viewer.records.roles import account_named
+from viewer.records.permissions import account_named
 from viewer.web.live import consumer
 from viewer.web.live.consumer import Room, Visitor, exchange, message_with, names_of, rooms, show
 

@@ -26,10 +26,10 @@ from viewer.models import (
     Run,
 )
 from viewer.models.notifications import BACK_OFF
-from viewer.records import discussion
-from viewer.records.discussion import Discussed
+from viewer.records import annotations
+from viewer.records.annotations import Discussed
 from viewer.records.notifications import collect, mute
-from viewer.records.roles import account_named
+from viewer.records.permissions import account_named
 
 pytestmark = pytest.mark.django_db
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -75,7 +75,7 @@ def test_each_person_gets_what_they_chose_and_may_see(checkpoint: Checkpoint, tm
     ended_job(checkpoint, ada, status=Job.Status.FAILED, limit_hit={"tokens": 9})
     asking = ended_job(checkpoint, ada, status=Job.Status.RUNNING, ended_at=None)
     Question.objects.create(job=asking, number=1, kind="text_input", prompt="Which?")
-    discussion.write(Discussed(location, checkpoint.run), vera.user, "@ada @otto @vera @quiet look")
+    annotations.write(Discussed(location, checkpoint.run), vera.user, "@ada @otto @vera @quiet look")
     assert events_of(ada) == ["comment.mention", "job.ended", "limit.reached", "question.waiting"]
     assert events_of(vera) == ["job.ended", "limit.reached"], "A viewer answers no question."
     assert events_of(otto) == events_of(quiet) == []
@@ -88,7 +88,7 @@ def test_a_muted_run_is_quiet(checkpoint: Checkpoint) -> None:
     ada = person("ada", checkpoint.location, Level.OPERATOR)
     mute(ada.user, checkpoint.run, is_muted=True)
     ended_job(checkpoint, ada)
-    discussion.write(Discussed(checkpoint.location, checkpoint.run), None, "@ada")
+    annotations.write(Discussed(checkpoint.location, checkpoint.run), None, "@ada")
     assert events_of(ada) == []
     mute(ada.user, checkpoint.run, is_muted=False)
     assert events_of(ada) == ["comment.mention", "job.ended"]

@@ -14,7 +14,7 @@ from django.utils import timezone
 from viewer.host.jobs.retention import delete_drafts, draft_files, sizes
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.runs import scratch_store_of
-from viewer.records.drafts import drafts_of
+from viewer.records.locations import drafts_of
 
 OLD, NEW = timedelta(days=31), timedelta(days=29)
 

@@ -59,9 +59,9 @@ def started_server(command: Sequence[str] = SERVER, log: Path | None = None) -> 
 
 
 def server_with_limits(**seconds: float) -> list[str]:
-    """Return a command that starts the web server with these constants of ``connections``."""
-    lines = ["from checkpoint_site import connections, server"]
-    lines += [f"connections.{name} = {value}" for name, value in seconds.items()]
+    """Return a command that starts the web server with these constants of ``server``."""
+    lines = ["from checkpoint_site import server"]
+    lines += [f"server.{name} = {value}" for name, value in seconds.items()]
     return [sys.executable, "-c", "\n".join([*lines, "server.main()"])]
 
 

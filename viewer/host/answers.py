@@ -17,10 +17,10 @@ from viewer.host.locations.adding import open_write_target, write_target_at, wri
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
 from viewer.host.locations.importing import import_added, import_location, prepare_import
 from viewer.host.locations.indexing import import_run
-from viewer.host.locations.project_secrets import stored_key
 from viewer.host.locations.search_index import index_some
 from viewer.host.locations.sources import ImportCounter, ImportSummary, read_bodies, read_body, reveal
 from viewer.host.permitted import permit
+from viewer.host.project_secrets import stored_key
 from viewer.host.projects import (
     INTERPRETERS,
     PROJECT_FILES,

@@ -19,7 +19,6 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.models.annotations import Annotation
 from viewer.models.columns import Metered
 from viewer.models.locations import Location
 from viewer.models.roles import VisibleManager, VisibleQuerySet
@@ -193,12 +192,6 @@ class Run(Metered):
         """Its branches, ordered by their first checkpoints. Cached on the instance."""
         began = self.checkpoints.order_by().values_list("branch").annotate(first=models.Min("row"))
         return tuple(branch for branch, _ in began.order_by("first", "branch"))
-
-    @cached_property
-    def annotations(self) -> list[Annotation]:
-        """The annotations of the run, its branches and the checkpoints of its location. Cached."""
-        of_run = Q(run_key=self.key) | ~Q(checkpoint_id="")
-        return list(Annotation.objects.filter(of_run, location_uid=self.location.uid))
 
 
 def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:

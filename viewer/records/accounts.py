@@ -1,16 +1,25 @@
-"""Accounts: links that log in or set a new password, second factors, and deactivation."""
+"""Accounts: links that log in or set a new password, second factors, deactivation, sessions, and mail."""
 
+import logging
+import queue
+import threading
+from smtplib import SMTPException
 from urllib.parse import urlencode
 
 from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.contrib.sessions.models import Session
 from django.core import signing
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.db import transaction
 from django.db.models import Q
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import base36_to_int, int_to_base36
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, override
@@ -19,10 +28,7 @@ from sesame.utils import get_parameters
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models.annotations import chosen_language
 from viewer.records.audit import Action, Audited, act_as, record
-from viewer.records.mail import ADDRESS, FACTORS_REMOVED, PASSWORD, notify_of_change, send_soon
-from viewer.records.permissions import MAY, May
-from viewer.records.roles import account_named, give
-from viewer.records.sessions import end_sessions
+from viewer.records.permissions import MAY, May, account_named, give
 
 # Longer texts are no tokens.
 MAX_TOKEN = 100
@@ -243,3 +249,111 @@ def set_address(person: User, address: str) -> None:
         record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: mail address")
     if former and former != address:
         notify_of_change(person, str(ADDRESS), former)
+
+
+# The sessions of a person: which there are, and ending them.
+
+
+def sessions_of(user: User) -> list[UserSession]:
+    """Return the open sessions of a user, the newest first."""
+    found: list[UserSession] = UserSession.objects.purge_and_list(user)
+    return sorted(found, key=lambda session: session.created_at, reverse=True)
+
+
+def end_sessions(user: User, *, but: str = "") -> int:
+    """End all sessions of a user, but the one with this key. Return their number.
+
+    Their open pages end within a second (viewer/web/live/admission.py).
+    """
+    # Also those that began before sessions were listed.
+    open_ones = Session.objects.filter(expire_date__gt=timezone.now()).exclude(session_key=but)
+    keys = [
+        session.session_key
+        for session in open_ones.iterator()
+        if session.get_decoded().get(SESSION_KEY) == str(user.pk)
+    ]
+    with transaction.atomic():
+        Session.objects.filter(session_key__in=keys).delete()
+        UserSession.objects.filter(user=user).exclude(session_key=but).delete()
+        record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: ended {len(keys)} sessions")
+    return len(keys)
+
+
+def end_session(user: User, pk: int) -> bool:
+    """End one session of a user. Return False if there is none with this key."""
+    session = UserSession.objects.filter(user=user, pk=pk).first()
+    if session is None:
+        return False
+    with transaction.atomic():
+        session.end()
+        record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: ended a session")
+    return True
+
+
+# Sends mail to people about their accounts, without making a page wait for the mail server.
+
+logger = logging.getLogger(__name__)
+# Mail that waits while the mail server is slow. Further mail is dropped.
+MAX_WAITING = 100
+Mail = tuple[str, str, str]
+_waiting: queue.Queue[Mail] = queue.Queue(MAX_WAITING)
+_starting = threading.Lock()
+_is_started = False
+
+# What was changed about an account, as its person reads it.
+PASSWORD = gettext_lazy("Your password was changed.")
+SECOND_FACTOR = gettext_lazy("A second factor of your account was added or removed.")
+FACTORS_REMOVED = gettext_lazy("An admin removed the second factors of your account.")
+ADDRESS = gettext_lazy("Another mail address was set for your account.")
+
+
+def has_mail() -> bool:
+    """Whether a mail server is configured."""
+    return bool(settings.EMAIL_HOST)
+
+
+def send_soon(subject: str, text: str, address: str) -> None:
+    """Send a mail from another thread, so that the time of a response says nothing about an account.
+
+    It is lost if the server ends at this moment: who waits for it asks again.
+    """
+    global _is_started  # noqa: PLW0603
+    try:
+        _waiting.put_nowait((subject, text, address))
+    except queue.Full:
+        logger.warning("Mail was dropped, because too much of it waits for the mail server.")
+        return
+    with _starting:
+        if not _is_started:
+            threading.Thread(target=_send_all, name="mail", daemon=True).start()
+            _is_started = True
+
+
+def notify_of_change(person: User, change: str, address: str = "") -> None:
+    """Notify a person that how they log in was changed, at this address or the one of their account."""
+    to = address or person.email
+    if not (to and has_mail()):
+        return
+    with override(chosen_language(person) or settings.LANGUAGE_CODE):
+        origin = settings.ALLOWED_ORIGINS[0]
+        warning = _("If you did not do or ask for this, contact an admin of %s at once.") % origin
+        send_soon("Forkline: " + _("Your account"), f"{change}\n\n{warning}\n", to)
+
+
+def send_waiting() -> None:
+    """Wait until the mail of this process is sent or refused, such as before a command ends."""
+    _waiting.join()
+
+
+def _send_all() -> None:
+    while True:
+        subject, text, address = _waiting.get()
+        try:
+            send_mail(subject, text, None, [address])
+        except (OSError, SMTPException, ValueError) as failure:
+            # The text of a mail server may quote what it received, such as a link.
+            logger.warning("Mail about an account was not accepted (%s).", type(failure).__name__)
+        except Exception:
+            logger.exception("Sending mail")
+        finally:
+            _waiting.task_done()

@@ -22,7 +22,7 @@ from viewer.models import (
     access_of,
 )
 from viewer.models.roles import visible_rows
-from viewer.records.discussion import subject_of
+from viewer.records.annotations import subject_of
 
 Event = Notification.Event
 # How long after something happened its messages are still begun, such as after the worker was away.

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.real_stores import write_checkpoint
-from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations.importing import redact_stored
+from viewer.host.project_secrets import redact_jobs_again
 from viewer.messages.message import plain_text
 from viewer.models import (
     Annotation,

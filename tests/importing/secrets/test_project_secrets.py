@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
 from viewer.host.jobs.events import redactor_of
-from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, import_one, redact_stored
 from viewer.host.locations.sources import unredacted_source
+from viewer.host.project_secrets import redact_jobs_again
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.records.bodies import stored_bytes
 from viewer.redaction.known_secrets import known_secrets
@@ -161,9 +161,9 @@ def test_an_interrupted_redaction_starts_over(
     location = imported(folder, None)
     location.project = project
     location.save()
-    monkeypatch.setattr("viewer.host.locations.project_secrets.BATCH", 3)
+    monkeypatch.setattr("viewer.host.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.host.locations.project_secrets.redact_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.host.project_secrets.redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
     assert Location.objects.get().secrets_digest == ""

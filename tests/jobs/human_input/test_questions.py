@@ -13,9 +13,8 @@ from django.utils import timezone
 from forkline_runner.reporting import Questions, Reporter, Withdrawn, fitting
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status
 from tests.waiting import wait_until
-from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.events import ingest, redactor_of
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.questions import ingest
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, Project, Question

@@ -15,11 +15,11 @@ from tests.jobs.code.repositories import committed, git
 from tests.jobs.isolation.conftest import isolate
 from viewer.host.answers import answer
 from viewer.host.confined import confined, open_to_runs
-from viewer.host.jobs import environment_file
+from viewer.host.jobs import kept_keys
 from viewer.host.jobs.checkout import check_out, has_commit
 from viewer.host.jobs.code import changes_since, code_of, difference
 from viewer.host.jobs.environment import path_entries
-from viewer.host.jobs.environment_file import values_of
+from viewer.host.jobs.kept_keys import values_of
 from viewer.host_requests import (
     FindEntryPoints,
     JobRefused,
@@ -267,7 +267,7 @@ def test_no_other_environment_file_is_read(
 
     if is_late:
         # A run makes the link after it was looked for.
-        monkeypatch.setattr(environment_file, "refuse_other_file", replace)
+        monkeypatch.setattr(kept_keys, "refuse_other_file", replace)
     else:
         replace()
     with pytest.raises((JobRefused, OSError)):

@@ -26,7 +26,7 @@ from checkpoint_site.middleware.throttle import Throttle
 from tests.views.access.test_urls import ACCOUNT, ALL, ENTRANCES
 from viewer.models import AttemptCount, AuditEntry, Level, Location
 from viewer.records.accounts import login_link
-from viewer.records.roles import give
+from viewer.records.permissions import give
 
 PASSWORD = "green tea, twice"
 pytestmark = pytest.mark.django_db

@@ -22,9 +22,8 @@ from checkpoint_site.logs import without_tokens
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
 from viewer.models import AuditEntry, Level, Location
-from viewer.records.accounts import mail_token, person_of, reset_path
-from viewer.records.mail import send_waiting
-from viewer.records.roles import give
+from viewer.records.accounts import mail_token, person_of, reset_path, send_waiting
+from viewer.records.permissions import give
 from viewer.records.tokens import make_token
 
 PASSWORD = "green tea, twice"
@@ -141,7 +140,7 @@ def test_a_slow_mail_server_delays_no_page(
     was_answered = Event()
     sent_after: list[bool] = []
     monkeypatch.setattr(
-        "viewer.records.mail.send_mail", lambda *_mail: sent_after.append(was_answered.wait(10))
+        "viewer.records.accounts.send_mail", lambda *_mail: sent_after.append(was_answered.wait(10))
     )
     assert ask("ada").status_code == 200
     was_answered.set()

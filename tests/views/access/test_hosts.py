@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from checkpoint_site.middleware import hosts
-from checkpoint_site.middleware.hosts import is_allowed
+from checkpoint_site.middleware import requests
+from checkpoint_site.middleware.requests import is_allowed
 from viewer.models import Checkpoint, Run
 
 PORT = settings.PORT
@@ -37,7 +37,7 @@ REFUSED = [
 def test_another_host_or_port_is_refused_with_one_line(
     client: Client, host: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "warnings", hosts.Warnings())
+    monkeypatch.setattr(requests, "warnings", requests.Warnings())
     with caplog.at_level(logging.DEBUG):
         for address in (reverse("login"), "/static/icon.svg"):
             answer = client.get(address, headers={"host": host})
@@ -51,11 +51,11 @@ def test_another_host_or_port_is_refused_with_one_line(
 def test_refusals_are_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "warnings", hosts.Warnings())
+    monkeypatch.setattr(requests, "warnings", requests.Warnings())
     for _ in range(500):
         Client().get("/", headers={"host": "evil.test"})
     assert len(caplog.records) == 1
-    hosts.warnings.warned_at -= 61
+    requests.warnings.warned_at -= 61
     Client().get("/", headers={"host": "evil.test"})
     assert "(499 more)" in caplog.records[-1].getMessage()
 

@@ -21,8 +21,8 @@ from django.urls import reverse
 from oidc_provider_mock import run_server_in_thread
 
 from viewer.models import AuditEntry, Invitation, Level, Location, access_of
-from viewer.records.invitations import invite, revoke
-from viewer.records.roles import add_member, give, team_named
+from viewer.records.permissions import add_member, give, team_named
+from viewer.records.tokens import invite, revoke_invitation
 
 PASSWORD = "green tea, twice"
 LEAVING = re.compile(r'http-equiv="refresh" content="0;url=([^"]+)"')
@@ -138,7 +138,7 @@ def test_an_invitation_is_accepted_with_a_provider_once(provider: str, location:
     assert access_of(eve).at == {location.pk: Level.VIEWER} and Invitation.objects.get().used_by == eve
     assert log_in(Client(), "otto", invitation=token).status_code == 200
     revoked, token = invite(None, level=Level.ADMIN)
-    revoke(revoked)
+    revoke_invitation(revoked)
     for unknown in (token, "x", "x" * 9999):
         assert log_in(Client(), "otto", invitation=unknown).status_code == 200
     assert User.objects.count() == 1

@@ -32,8 +32,7 @@ from viewer.models import (
 )
 from viewer.presentation.share_links import Subject, find_shared, make_link
 from viewer.records.accounts import teammate
-from viewer.records.invitations import invite
-from viewer.records.tokens import make_token
+from viewer.records.tokens import invite, make_token
 from viewer.web.api.starting import SERVED
 from viewer.web.live.consumer import websocket_urlpatterns
 

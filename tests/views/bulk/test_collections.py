@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.views.bulk.test_bulk import OTHER, shown
 from tests.views.forking import CREW, stored
-from viewer.host.jobs.ending import queue_score
+from viewer.host.jobs.following import queue_score
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location, Sweep
 from viewer.presentation.comparison_sides import by_score
 from viewer.presentation.jobs.events import Progress

@@ -14,7 +14,7 @@ from django.urls import reverse
 from tests.clients import reading_client
 from tests.terminal import Terminal
 from tests.views.runs.test_replays import called, confirmed, with_messages  # noqa: F401
-from viewer.host.jobs.ending import queue_score
+from viewer.host.jobs.following import queue_score
 from viewer.host.jobs.starting import request_of
 from viewer.host_requests import JobRefused
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, JobEvent, Location, Sweep

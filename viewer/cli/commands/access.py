@@ -19,12 +19,11 @@ from viewer.cli.output import LOCATION, NUMBER_FROM_ONE, Output, Subcommand
 from viewer.launching.options import parse_limit
 from viewer.models import ApiToken, Invitation, Level, Location, Team
 from viewer.presentation.jobs.status import team_usage
-from viewer.records import invitations, tokens
-from viewer.records.accounts import REASONS, remove_second_factors, set_active
+from viewer.records import tokens
+from viewer.records.accounts import REASONS, end_sessions, remove_second_factors, send_waiting, set_active
 from viewer.records.limits import QUOTAS, used_by_team
 from viewer.records.locations import location_named
-from viewer.records.mail import send_waiting
-from viewer.records.roles import (
+from viewer.records.permissions import (
     HeldRole,
     Holder,
     account_named,
@@ -37,7 +36,6 @@ from viewer.records.roles import (
     take,
     team_named,
 )
-from viewer.records.sessions import end_sessions
 from viewer.stores.addresses import name_in
 from viewer.validation import NAME, PAIR, OptionType, number_option, one_line, one_line_text
 
@@ -233,10 +231,10 @@ def _add_invitations_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--days",
         type=int,
-        choices=sorted(invitations.EXPIRY_DAYS),
-        default=invitations.EXPIRY_DAYS[0],
+        choices=sorted(tokens.INVITATION_DAYS),
+        default=tokens.INVITATION_DAYS[0],
         help=_("Days after which the link expires (default: %(days)d).")
-        % {"days": invitations.EXPIRY_DAYS[0]},
+        % {"days": tokens.INVITATION_DAYS[0]},
     )
     parser.add_argument(
         "--revoke", type=NUMBER_FROM_ONE, metavar="ID", help=_("Revoke the invitation with this ID.")
@@ -257,7 +255,7 @@ def _handle_invitations(options: Mapping[str, Any]) -> Output:
     invitation = rows.filter(pk=options["revoke"]).first()
     if invitation is None:
         raise CommandError(_("There is no invitation %d.") % options["revoke"])
-    if not invitations.revoke(invitation):
+    if not tokens.revoke_invitation(invitation):
         raise CommandError(_("This invitation was already used or revoked."))
     invitation.refresh_from_db()
     return Output(_invitation_document(invitation), [_("Revoked: %s") % invitation])
@@ -270,7 +268,7 @@ def _invitation_made(options: Mapping[str, Any]) -> Output:
     level: Level | None = LEVELS[options["role"]] if options["role"] else None
     location = role_location(options["location"]) if options["location"] else None
     try:
-        invitation, token = invitations.invite(
+        invitation, token = tokens.invite(
             None, level=level, location=location, team=team, days=options["days"]
         )
     except ValidationError as error:
@@ -284,7 +282,7 @@ def _invitation_document(invitation: Invitation) -> dict[str, Any]:
     used_by, made_by = invitation.used_by, invitation.made_by
     return {
         "id": invitation.pk,
-        "state": str(invitations.state_of(invitation)),
+        "state": str(tokens.state_of(invitation)),
         "role": Level(invitation.level).name.lower() if invitation.level else None,
         "location": invitation.location.path if invitation.location else None,
         "team": invitation.team.name if invitation.team else None,

@@ -27,7 +27,7 @@ from viewer.models import Annotation, Checkpoint, Comment, Run, ShareLink
 from viewer.presentation import share_links
 from viewer.presentation.comparison_sides import reference_to
 from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
-from viewer.records import discussion
+from viewer.records import annotations
 from viewer.records.accounts import owner
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
@@ -322,31 +322,31 @@ def _handle_comments(options: Mapping[str, Any]) -> Output:
     subject = _comments_subject(row, options)
     if options["add"] is not None:
         try:
-            discussion.write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
-        except discussion.NotWritten as error:
+            annotations.write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
+        except annotations.NotWritten as error:
             raise CommandError(str(error)) from None
         except Comment.DoesNotExist:
             raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
     elif options["reply_to"]:
         raise CommandError(_("--reply-to needs --add."))
     if subject.other:
-        comments = discussion.on_comparison(subject)
+        comments = annotations.on_comparison(subject)
     else:
-        comments = discussion.comments_in(row.run) if options["run"] else discussion.on_checkpoint(row)
-    found = [_comments_document(first) for first in discussion.discussions_in(comments)]
+        comments = annotations.comments_in(row.run) if options["run"] else annotations.on_checkpoint(row)
+    found = [_comments_document(first) for first in annotations.discussions_in(comments)]
     return Output({"discussions": found}, _comments_lines(found))
 
 
-def _comments_subject(row: Checkpoint, options: Mapping[str, Any]) -> discussion.Discussed:
+def _comments_subject(row: Checkpoint, options: Mapping[str, Any]) -> annotations.Discussed:
     """What the comments are about. Raises CommandError."""
     if options["other"] is None:
-        return discussion.Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+        return annotations.Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
     if options["run"]:
         raise CommandError(_("--run is about one checkpoint only."))
     other = checkpoint_at(options["other"])
     if other.pk == row.pk:
         raise CommandError(_("Both are the same checkpoint."))
-    return discussion.about_comparison(row, other)
+    return annotations.about_comparison(row, other)
 
 
 def _comments_document(comment: Comment) -> dict[str, Any]:

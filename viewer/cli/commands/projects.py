@@ -18,6 +18,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.presentation.isolation import isolation_lines, open_folders, unavailable_lines
 from viewer.records.audit import Action, Audited, record
+from viewer.records.bodies import KeyReport, key_document, keys_in
 from viewer.records.bucket import BucketAway
 from viewer.records.isolation import (
     LAUNCHERS,
@@ -31,7 +32,6 @@ from viewer.records.isolation import (
     missing,
     without_noted,
 )
-from viewer.records.keys import KeyReport, key_document, keys_in
 from viewer.validation import NAME, number_option
 
 

@@ -9,15 +9,14 @@ from viewer.data_folder import locks
 from viewer.engines import engine_named
 from viewer.host.answers import _answer, _location
 from viewer.host.confined import confined
-from viewer.host.jobs import checkout, code, preflight, prewarm, questions, retention, savers, thread_pruning
+from viewer.host.jobs import checkout, code, events, preflight, prewarm, retention, savers, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.kept_keys import keepable_keys
-from viewer.host.jobs.redact_again import redact_jobs_again
-from viewer.host.jobs.sandbox.paths import folders_to_read, folders_to_write
-from viewer.host.jobs.sandbox.starting import isolation_for
+from viewer.host.jobs.sandbox.starting import folders_to_read, folders_to_write, isolation_for
 from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
+from viewer.host.project_secrets import redact_jobs_again
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Question, RecordedCode
 from viewer.records.locations import deletes_threads
@@ -176,7 +175,7 @@ def _(request: asked.Prewarm) -> None:
 
 @_answer.register
 def _(request: asked.DeliverAnswer) -> None:
-    questions.deliver(Question.objects.select_related("job__location").get(pk=request.question))
+    events.deliver(Question.objects.select_related("job__location").get(pk=request.question))
 
 
 @_answer.register

@@ -13,8 +13,7 @@ from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.confined import confined
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
-from viewer.host.jobs.environment_file import values_of
-from viewer.host.jobs.kept_keys import without_keys
+from viewer.host.jobs.kept_keys import values_of, without_keys
 from viewer.host.locations.sources import server_variables
 from viewer.host.permitted import refuse_project
 from viewer.host_requests import HostRefusal, JobRefused

@@ -21,8 +21,8 @@ from viewer.host.confined import confined
 from viewer.host.jobs.code import MAX_FILES, name_of, sources_of
 from viewer.host.jobs.environment import runnable
 from viewer.host.locations.adding import permitted_path
-from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.sources import address_at, address_of_database
+from viewer.host.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import HostRefusal
 from viewer.messages.message import UserFacingError, UserMessage

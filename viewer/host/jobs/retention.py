@@ -23,7 +23,7 @@ from viewer.host_requests import DraftFile, StoredKind
 from viewer.models import BucketObject, Checkpoint, Job, JobEvent, RecordedCode, StoredCopy
 from viewer.records import bucket
 from viewer.records.audit import Action, ActorKind, Audited, acting_for, delete_before, record
-from viewer.records.drafts import drafts_of
+from viewer.records.locations import drafts_of
 
 # Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded.
 

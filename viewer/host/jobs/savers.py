@@ -31,9 +31,9 @@ from viewer.host.jobs.environment import runnable, runner_environment, store_var
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.sandbox.starting import refuse_isolated
-from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.sources import NotConfigured, read_limits, register_savers
 from viewer.host.permitted import refuse_source
+from viewer.host.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.host_requests import CopyStore, HostRefusal, JobRefused, NotReadable, ask
 from viewer.messages.catalog import CATALOG

@@ -21,9 +21,9 @@ from viewer.host.locations import pruning
 from viewer.host.locations.copying import copy_checkpoints
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
-from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.pruning import Protected
 from viewer.host.locations.sources import NotConfigured, refuse_outside
+from viewer.host.project_secrets import secrets_for
 from viewer.host_requests import (
     JobRefused,
     KeptEntry,
@@ -35,9 +35,9 @@ from viewer.host_requests import (
 )
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
+from viewer.records.annotations import commented_ids
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
-from viewer.records.discussion import commented_ids
 from viewer.records.many_rows import in_slices
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name

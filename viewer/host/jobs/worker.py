@@ -22,8 +22,8 @@ from viewer.host.jobs.following import ensure_finished, stopping
 from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
 from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
-from viewer.host.jobs.redact_again import redact_all_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
+from viewer.host.project_secrets import redact_all_jobs_again
 from viewer.models import Job
 from viewer.records.queue import next_job
 

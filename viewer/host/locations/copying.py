@@ -20,8 +20,8 @@ from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.models.runs import body_size
 from viewer.records import bucket
+from viewer.records.annotations import comments_at, is_commented
 from viewer.records.collections import collected_ids
-from viewer.records.discussion import comments_at, is_commented
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
 from viewer.records.many_rows import in_slices

@@ -18,7 +18,6 @@ from typing import Any
 from django.db import transaction
 
 from viewer.host.locations.describing import describe_indexed
-from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.sources import (
     ImportSummary,
     import_lock,
@@ -28,6 +27,7 @@ from viewer.host.locations.sources import (
     system_error,
     with_reader,
 )
+from viewer.host.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
 from viewer.records import bucket

@@ -22,9 +22,9 @@ from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.records import bucket
+from viewer.records.annotations import commented_ids
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
-from viewer.records.discussion import commented_ids
 from viewer.records.locations import is_indexed, keeps_files
 from viewer.records.many_rows import in_slices
 from viewer.records.run_rows import keyed_digest

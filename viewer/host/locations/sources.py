@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from viewer.data_folder.locks import row_lock
 from viewer.engines import engine_name, store_format_named
-from viewer.host.locations.project_secrets import redact_known_secrets, secrets_for
 from viewer.host.permitted import refusal_of
+from viewer.host.project_secrets import redact_known_secrets, secrets_for
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, ImportCounts, NotReadable, Report
 from viewer.messages.message import UserFacingError, UserMessage

@@ -42,13 +42,19 @@ from sesame.views import LoginView
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ApiToken, Level, Location, ReaderSettings, Right, access_of
 from viewer.records import accounts
+from viewer.records.accounts import (
+    PASSWORD,
+    SECOND_FACTOR,
+    end_session,
+    end_sessions,
+    has_mail,
+    notify_of_change,
+    sessions_of,
+)
 from viewer.records.audit import Action, Audited, record
-from viewer.records.invitations import MAX_TOKEN
 from viewer.records.locations import location_named
-from viewer.records.mail import PASSWORD, SECOND_FACTOR, has_mail, notify_of_change
 from viewer.records.permissions import is_shared, may, may_everywhere, requires
-from viewer.records.sessions import end_session, end_sessions, sessions_of
-from viewer.records.tokens import EXPIRY_DAYS, TokenRefused, make_token, revoke_token
+from viewer.records.tokens import EXPIRY_DAYS, MAX_TOKEN, TokenRefused, make_token, revoke_token
 from viewer.validation import InvalidInput, one_line_text
 
 # The key in a session of the invitation with which somebody goes to a provider.

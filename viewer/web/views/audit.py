@@ -22,9 +22,8 @@ from viewer.host_requests import HostRefusal, NotReadable, RevealValue, ask
 from viewer.messages.translation import translate
 from viewer.models import AuditEntry, Checkpoint, Location, Right
 from viewer.records.audit import Action, Audited, entries_of, line_of, record
-from viewer.records.bodies import body_of
+from viewer.records.bodies import body_of, keys_in
 from viewer.records.bucket import BucketAway
-from viewer.records.keys import keys_in
 from viewer.records.permissions import requires
 from viewer.redaction import HiddenValue, hidden_values
 from viewer.validation import number_in

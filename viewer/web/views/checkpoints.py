@@ -30,10 +30,9 @@ from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
 from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
-from viewer.records.annotations import annotations_in
+from viewer.records.annotations import annotations_in, on_checkpoint
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
-from viewer.records.discussion import on_checkpoint
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status

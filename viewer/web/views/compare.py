@@ -29,8 +29,8 @@ from viewer.presentation.comparison_sides import (
 )
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
+from viewer.records.annotations import about_comparison, address_of, on_comparison
 from viewer.records.audit import Audited, opens
-from viewer.records.discussion import about_comparison, address_of, on_comparison
 from viewer.records.permissions import requires
 from viewer.web.launch.prefilled import differing_messages, editable_parts_of
 from viewer.web.views.checkpoints import download

@@ -35,9 +35,8 @@ from viewer.models import (
     run_uid,
 )
 from viewer.presentation.comparison_sides import checkpoint_of, reference_in
-from viewer.records import annotations, discussion
-from viewer.records.audit import Action, Audited, opens, record
-from viewer.records.discussion import (
+from viewer.records import annotations
+from viewer.records.annotations import (
     MAX_COMMENT,
     Discussed,
     NotWritten,
@@ -46,6 +45,7 @@ from viewer.records.discussion import (
     discussions_in,
     people_at,
 )
+from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.notifications import mute
 from viewer.records.permissions import may, person_of, requires
 from viewer.validation import number_in
@@ -63,7 +63,7 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the comments on a run and its checkpoints, or only those on the checkpoint ``?at=``."""
     subject = _run_subject(request, uid)
     assert subject.run
-    comments = discussion.comments_in(subject.run)
+    comments = annotations.comments_in(subject.run)
     if subject.checkpoint_id:
         comments = comments.filter(checkpoint_id=subject.checkpoint_id)
     return _page(request, subject, comments)
@@ -84,10 +84,10 @@ def of_comparison(request: HttpRequest) -> HttpResponse:
     pair = _compared(request)
     if pair is None:
         return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
-    subject = discussion.about_comparison(*pair)
-    opens(Audited.COMPARISON, discussion.audited_key(subject))
+    subject = annotations.about_comparison(*pair)
+    opens(Audited.COMPARISON, annotations.audited_key(subject))
     more = {"pair": pair, "comparison": urlencode(comparison_query(subject))}
-    return _page(request, subject, discussion.on_comparison(subject), more)
+    return _page(request, subject, annotations.on_comparison(subject), more)
 
 
 @requires(Right.VIEW)
@@ -118,7 +118,7 @@ def write_on_comparison(request: HttpRequest) -> HttpResponse:
     """Add a comment on the comparison of ``?a=`` and ``?b=``, or a reply."""
     if (pair := _compared(request)) is None:
         raise Http404
-    return _write(request, discussion.about_comparison(*pair))
+    return _write(request, annotations.about_comparison(*pair))
 
 
 @requires(Right.COMMENT)
@@ -128,7 +128,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     comment = _own(request, pk)
     subject = _subject_of(comment)
     try:
-        discussion.edit(comment, subject, request.POST.get("text", ""))
+        annotations.edit(comment, subject, request.POST.get("text", ""))
     except NotWritten as error:
         messages.error(request, str(error))
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
@@ -140,7 +140,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete one's own comment."""
     comment = _own(request, pk)
     subject = _subject_of(comment)
-    discussion.delete(comment, subject)
+    annotations.delete(comment, subject)
     messages.success(request, _("Deleted the comment."))
     return redirect(address_of(subject))
 
@@ -151,7 +151,7 @@ def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     """Resolve a discussion, or reopen it."""
     comment = get_object_or_404(Comment, pk=pk, reply_to=None)
     subject = _subject_of(comment)
-    discussion.resolve(comment, subject, person_of(request), is_resolved="resolved" in request.POST)
+    annotations.resolve(comment, subject, person_of(request), is_resolved="resolved" in request.POST)
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
@@ -180,7 +180,7 @@ def _page(
 def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
     reply_to = number_in(request.POST.get("reply_to", ""))
     try:
-        comment = discussion.write(subject, person_of(request), request.POST.get("text", ""), reply_to)
+        comment = annotations.write(subject, person_of(request), request.POST.get("text", ""), reply_to)
     except Comment.DoesNotExist:
         raise Http404 from None
     except NotWritten as error:
@@ -207,12 +207,12 @@ def _compared(request: HttpRequest) -> tuple[Checkpoint, Checkpoint] | None:
 
 def _question_subject(job: UUID, number: int) -> Discussed:
     questions = Question.objects.select_related("job__location__project", "job__run")
-    return discussion.about_question(get_object_or_404(questions, job=job, number=number))
+    return annotations.about_question(get_object_or_404(questions, job=job, number=number))
 
 
 def _subject_of(comment: Comment) -> Discussed:
     """What a comment is about. Raises Http404 if that is not here now."""
-    subject = discussion.subject_of(comment)
+    subject = annotations.subject_of(comment)
     if subject is None:
         raise Http404
     return subject

@@ -23,10 +23,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.models import ApiToken, Invitation, InvitationState, Level, Right, Team
-from viewer.records import accounts, invitations
-from viewer.records.permissions import may_everywhere, requires
-from viewer.records.roles import held_roles
-from viewer.records.sessions import end_sessions, sessions_of
+from viewer.records import accounts, tokens
+from viewer.records.accounts import end_sessions, sessions_of
+from viewer.records.permissions import held_roles, may_everywhere, requires
 from viewer.web.views.accounts import is_confirmed, providers, to_confirm
 from viewer.web.views.roles import PlaceForm
 from viewer.web.views.shares import origin_of
@@ -131,7 +130,7 @@ class InvitationForm(PlaceForm):
     )
     # The name of a team.
     team = forms.CharField(max_length=150, required=False)
-    days = forms.TypedChoiceField(choices=[(days, days) for days in invitations.EXPIRY_DAYS], coerce=int)
+    days = forms.TypedChoiceField(choices=[(days, days) for days in tokens.INVITATION_DAYS], coerce=int)
 
     def clean_team(self) -> Team | None:
         name = self.cleaned_data["team"].strip()
@@ -152,7 +151,7 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
         given = form.cleaned_data
         level = Level(given["level"]) if given["level"] else None
         assert isinstance(request.user, User)
-        invitation, token = invitations.invite(
+        invitation, token = tokens.invite(
             request.user, level=level, location=given["location"], team=given["team"], days=given["days"]
         )
     except ValidationError as error:
@@ -167,7 +166,7 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
 def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Make an invitation stop working."""
     invitation = get_object_or_404(Invitation, pk=pk)
-    if invitations.revoke(invitation):
+    if tokens.revoke_invitation(invitation):
         messages.success(request, _("Revoked."))
     else:
         messages.error(request, _("This invitation was already used or revoked."))
@@ -182,18 +181,18 @@ def show_invitation(request: HttpRequest, token: str) -> HttpResponse:
 
     Opening the link does not use it: a chat that makes a preview, or a browser that prefetches, opens it too.
     """
-    invitation = invitations.invitation_with(token)
-    state = invitations.state_of(invitation) if invitation else None
+    invitation = tokens.invitation_with(token)
+    state = tokens.state_of(invitation) if invitation else None
     if invitation is None or state != InvitationState.WORKS:
         return render(request, "invitations/dead.html", {"state": state}, status=403)
     form: Any = UserCreationForm(request.POST if request.method == "POST" else None)
     try:
         if request.method == "POST" and isinstance(request.user, User):
-            invitations.accept(token, request.user)
+            tokens.accept(token, request.user)
             return redirect("home")
         if form.is_valid():
             return _join(request, token, form)
-    except invitations.InvitationRefused:
+    except tokens.InvitationRefused:
         return render(request, "invitations/dead.html", {"state": InvitationState.USED}, status=403)
     except ValidationError as error:
         form.add_error(None, error)
@@ -205,6 +204,6 @@ def _join(request: HttpRequest, token: str, form: Any) -> HttpResponse:
     """Create the account, and log it in. Of two simultaneous requests, one does."""
     person = form.save(commit=False)
     with transaction.atomic():
-        invitations.accept(token, person)
+        tokens.accept(token, person)
         login(request, person, backend="django.contrib.auth.backends.ModelBackend")
     return redirect("home")

@@ -20,20 +20,21 @@ from viewer.launching.options import parse_limit
 from viewer.models import InvitationState, Level, Location, Right, Role, Team
 from viewer.presentation.jobs.status import team_usage
 from viewer.records.annotations import has_changed, mark_of
-from viewer.records.invitations import EXPIRY_DAYS, open_invitations, state_of
 from viewer.records.limits import QUOTAS
 from viewer.records.locations import location_named
-from viewer.records.permissions import may_everywhere, requires
-from viewer.records.roles import (
+from viewer.records.permissions import (
     account_named,
     add_member,
     give,
     held_roles,
+    may_everywhere,
     remove_member,
+    requires,
     set_quotas,
     take,
     team_named,
 )
+from viewer.records.tokens import INVITATION_DAYS, open_invitations, state_of
 from viewer.validation import InvalidInput, one_line_text
 
 # The locations that the form suggests. The path of any other can be typed.
@@ -144,7 +145,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "locations": Location.objects.all()[:MAX_OFFERED],
         "levels": Level.choices,
         "invitations": [one for one in open_invitations() if state_of(one) == InvitationState.WORKS],
-        "expiry_days": EXPIRY_DAYS,
+        "expiry_days": INVITATION_DAYS,
         "is_admin": is_admin,
     }
     return render(request, "roles/page.html", context)

@@ -38,9 +38,9 @@ from viewer.presentation.jobs.status import usage_label
 from viewer.presentation.listing import locations_at_home
 from viewer.presentation.run_list import attention, run_list
 from viewer.records.annotations import mark_of
-from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host, drain, remove_unused
 from viewer.records.limits import limits_in, midnight, usage_of
+from viewer.records.locations import drafts_of
 from viewer.records.permissions import requires
 from viewer.web.launch.options import DailyLimitsForm, limit_texts
 from viewer.web.live.feeds import home_state

@@ -8,9 +8,8 @@ from django.db import connection
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, followed
 from tests.waiting import wait_until
-from viewer.host.jobs.events import clean_up
+from viewer.host.jobs.events import clean_up, deliver
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.questions import deliver
 from viewer.models import Job, Project, Question
 from viewer.records.questions import answer
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.views.forking import CREW, create_location, stored
 from viewer.cli.running import run_here
-from viewer.host.jobs.ending import queue_score
+from viewer.host.jobs.following import queue_score
 from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.accounts import teammate

@@ -1,4 +1,4 @@
-"""Responds only to allowed hosts, including the port. All other requests get a plain 400.
+"""Rejects requests to other hosts, including the port, and those that are too large.
 
 Django's own check ignores the port, so a page of another server on this machine, or a DNS name that an
 attacker controls, would pass.
@@ -7,8 +7,9 @@ attacker controls, would pass.
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,8 +26,10 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 SECONDS_BETWEEN_WARNINGS = 60
 MAX_SHOWN = 80
 
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
 View = Callable[[HttpRequest], HttpResponse]
 
 
@@ -94,13 +97,13 @@ def named_host(request: HttpRequest) -> str:
         return ""
 
 
-def over_tls(application: Any) -> Any:
+def over_tls(application: Application) -> Any:
     """Wrap an ASGI application: if all origins are https, all requests came over TLS to the proxy.
 
     So no header has to be trusted for it. Django then sends Strict-Transport-Security.
     """
 
-    async def secure(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def secure(scope: Message, receive: Receive, send: Send) -> None:
         if settings.IS_BEHIND_TLS and scope["type"] == "http":
             scope = {**scope, "scheme": "https"}
         await application(scope, receive, send)
@@ -114,7 +117,7 @@ class AllowedOriginSockets(OriginValidator):
     def __init__(self, application: Any, allowed_origins: Sequence[str]) -> None:
         super().__init__(application, allowed_origins)  # type: ignore[no-untyped-call]
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             for name, value in scope["headers"]:
                 if name == b"origin":
@@ -133,7 +136,7 @@ class AllowedHostSockets:
     def __init__(self, application: Any) -> None:
         self.application = application
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         if is_allowed(host):
             await self.application(scope, receive, send)
@@ -141,3 +144,74 @@ class AllowedHostSockets:
         warnings.warn(host)
         await receive()
         await send({"type": "websocket.close"})
+
+
+# Rejects requests with headers or a body that are too large, the latter before receiving all of it.
+
+MAX_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+# Of the request line and all headers. The web server itself notices only headers that arrive in parts.
+MAX_HEADER_BYTES = settings.MAX_HEADER_BYTES
+
+TOO_LARGE = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"The request is too large.\n")
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than ``MAX_BODY_BYTES``."""
+
+
+def with_header_limit(application: Application) -> Application:
+    """Wrap an ASGI application: requests for pages and sockets with headers that are too large get 431."""
+
+    async def limited(scope: Message, receive: Receive, send: Send) -> None:
+        if _header_bytes(scope) <= MAX_HEADER_BYTES:
+            await application(scope, receive, send)
+        elif scope["type"] == "http":
+            await _reject(send, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"The headers are too large.\n")
+        else:
+            await send({"type": "websocket.close"})
+
+    return limited
+
+
+def with_body_limit(application: Application) -> Application:
+    """Wrap an ASGI application: requests with a body that is too large are answered with 413."""
+
+    async def limited(scope: Message, receive: Receive, send: Send) -> None:
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > MAX_BODY_BYTES:
+                raise BodyTooLarge
+            return message
+
+        if _content_length(scope) > MAX_BODY_BYTES:
+            await _reject(send, *TOO_LARGE)
+            return
+        try:
+            await application(scope, counted, send)
+        except BodyTooLarge:
+            await _reject(send, *TOO_LARGE)
+
+    return limited
+
+
+def _header_bytes(scope: Message) -> int:
+    """Return the size of the request line and the headers, about as they were sent."""
+    line = len(scope.get("raw_path", b"")) + len(scope["query_string"])
+    # A colon, a space and the line break.
+    return line + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+
+
+def _content_length(scope: Message) -> int:
+    """Return the Content-Length header in bytes, or 0 if there is none."""
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(length) if length.isdigit() else 0
+
+
+async def _reject(send: Send, status: HTTPStatus, text: bytes) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": int(status), "headers": headers})
+    await send({"type": "http.response.body", "body": text})

@@ -1,4 +1,4 @@
-"""The languages that users can choose."""
+"""The languages that users can choose, and in a package for each how numbers are written in it."""
 
 from pathlib import Path
 
