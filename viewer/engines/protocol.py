@@ -362,9 +362,9 @@ class Engine(Protocol[C]):
             again = edits.again | stale
             edits = replace(edits, again=again, keep=edits.keep - again)
             return self.whole_plan(contents, edits, furthest, source, is_fork=is_fork)
-        usage = usage_by_model(self.previous_calls(contents, furthest, steps))
-        missing = self.missing_prompt(contents, edits)
-        return Plan(edits, steps, self.outlook(contents, source), refused, missing, usage)
+        calls = self.previous_calls(contents, furthest, steps)
+        missing, outlook = self.missing_prompt(contents, edits), self.outlook(contents, source)
+        return Plan(edits, steps, outlook, refused, missing, usage_by_model(calls))
 
     def has_finished(self, contents: C, source: Any) -> bool:
         """Whether nothing follows a checkpoint of an open-ended run; ``source`` is from ``read_source``.
