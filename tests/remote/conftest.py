@@ -29,22 +29,24 @@ class Forkline:
     token: str
     folder: Path
 
-    def begin(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
-        """Start a command that is sent to the server."""
+    def begin(
+        self, *arguments: str, terminal: int | None = None, **variables: str
+    ) -> "subprocess.Popen[str]":
+        """Start a command that is sent to the server, with a terminal for what it asks if one is given."""
         given = {"FORKLINE_TOKEN": self.token, **variables}
         return subprocess.Popen(
             [sys.executable, "-c", COMMAND, "--server", self.address, *arguments],
             cwd=self.folder,
             env=environment_with(self.folder / "data", **given),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if terminal is None else terminal,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
             text=True,
         )
 
     def run(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Return a command after its end."""
-        process = self.begin(*arguments, **variables)
+        process = self.begin(*arguments, terminal=None, **variables)
         printed, said = process.communicate(timeout=PATIENCE)
         return subprocess.CompletedProcess(arguments, process.returncode, printed, said)
 

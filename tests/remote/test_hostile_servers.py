@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from viewer.cli import remote
 from viewer.cli.output import Output
 from viewer.cli.remote import run_there
+from viewer.cli.running import question_text
 
 Serve = Callable[..., str]
 
@@ -134,3 +135,15 @@ def test_a_refusal_without_a_version_names_none(serve: Serve) -> None:
     with pytest.raises(CommandError) as failed:
         run_there(serve(answer_of({"error": text}, "403 Forbidden")), "note", ["x#y"], {})
     assert str(failed.value) == text
+
+
+@pytest.mark.parametrize("number", [None, "x", [], float("inf"), "9" * 5_000])
+@pytest.mark.parametrize("context", [None, "x", [1], {"choices": 3, "output": [], "schema": 1, "task": {}}])
+def test_questions_of_any_form_are_shown_or_left_out(number: object, context: object) -> None:
+    job = "11111111-1111-1111-1111-111111111111"
+    one = {"job": job, "number": 1, "kind": "call", "prompt": "\x1b[2JGo?", "context": {}}
+    for hostile in ({**one, "number": number}, {**one, "context": context}, {"job": 1}, None, [one]):
+        questions = list(remote.questions_in({"document": {"questions": [hostile, one]}}))
+        assert questions[-1].number == 1 and str(questions[-1].job_id) == job
+        assert all("Go?" in question_text(question) for question in questions)
+    assert list(remote.questions_in({"document": [one]})) == []

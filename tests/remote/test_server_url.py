@@ -1,6 +1,8 @@
 """``forkline --server`` runs commands on a server elsewhere, as on this machine."""
 
 import json
+import os
+import pty
 import signal
 from pathlib import Path
 
@@ -102,6 +104,28 @@ def test_a_question_ends_the_wait_and_is_answered(
     assert (done.returncode, "succeeded" in done.stdout) == (0, True), done
     question.refresh_from_db()
     assert question.answer == "Green."
+
+
+def test_a_question_is_asked_at_the_terminal_that_waits(
+    forkline: Forkline, checkpoint: Checkpoint, start_worker: StartWorker
+) -> None:
+    start_worker("asks.py")
+    here, there = pty.openpty()
+    process = forkline.begin("fork", checkpoint.target, "--follow", terminal=there)
+    os.close(there)
+    shown = ""
+    for typed in (b"again\n", b"fine\n"):
+        while not shown.endswith("> "):
+            shown += os.read(here, 10_000).decode()
+        os.write(here, typed)
+        shown += os.read(here, 10_000).decode()
+    printed, _said = process.communicate(timeout=PATIENCE)
+    os.close(here)
+    assert (process.returncode, Job.objects.get().result) == (0, "fine"), shown
+    assert printed.count("fine") == 1 and shown.count("Is it good?") == 2
+    assert "Outcomes: rejected, approved" in shown and "sk-proj" not in shown
+    answers = Question.objects.order_by("number").values_list("answer", "answered_by__username")
+    assert list(answers) == [("again", "olga"), ("fine", "olga")]
 
 
 def test_files_are_read_and_written_on_this_machine(

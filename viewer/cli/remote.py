@@ -13,9 +13,10 @@ import re
 import socket
 import ssl
 import stat
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,8 +33,9 @@ from django.utils.translation import gettext as _
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.arguments import request_of
 from viewer.cli.output import Output, warn, written
-from viewer.cli.running import event_line
-from viewer.cli.starting import FOLLOWS
+from viewer.cli.running import can_ask, event_line, prompt_for, question_text, say
+from viewer.cli.starting import FOLLOWS, WAITS_STATUS
+from viewer.models import Question
 from viewer.records.tokens import TOKEN
 from viewer.validation import InvalidInput, brief, content_of, one_line
 
@@ -314,15 +316,21 @@ class Call:
     def waited(self, jobs: Sequence[UUID], *, prints_events: bool) -> Mapping[str, Any]:
         """Wait until the jobs have ended or ask, and return the answer then. Raises CommandError.
 
-        Ctrl-C ends the wait only: the jobs continue.
+        At a terminal, their questions are asked. Ctrl-C ends the wait only: the jobs continue.
         """
+        # The number of the last event that was received of each job.
+        received = dict[UUID, int]()
         try:
             found: Mapping[str, Any] = {}
             while jobs:
                 for job in jobs:
-                    follow(self.server, job, prints_events=prints_events)
+                    received[job] = follow(
+                        self.server, job, received.get(job, 0), prints_events=prints_events
+                    )
                 found = self._outcome(jobs[0])
                 jobs = unfinished_in(found)
+                if not jobs and exit_status_of(found) == WAITS_STATUS and answer_here(self.server, received):
+                    jobs = list(received)
         except KeyboardInterrupt:
             for job in jobs:
                 warn(_("The run continues. To end it: forkline cancel %s") % job)
@@ -335,25 +343,71 @@ class Call:
         return got(self.server, f"/api/jobs/{job}/outcome?{self.reply}")
 
 
-def follow(server: Server, job: UUID, *, prints_events: bool) -> None:
+def follow(server: Server, job: UUID, after: int, *, prints_events: bool) -> int:
     """Wait until a job has ended, asks or will not start. Raises CommandError if the server stays away.
 
-    After a broken connection, it continues with the first event that it has not received.
+    It begins behind the event with this number, and returns the number of the last one. After a broken
+    connection, it continues with the first event that it has not received.
     """
-    after, pause = 0, MIN_POLL
+    pause = MIN_POLL
     while True:
         found = got(server, f"/api/jobs/{job}/events?after={after}", PATIENCE_SECONDS)
         events: object = found.get("events")
         for event in events if prints_events and isinstance(events, list) else ():
             if isinstance(event, dict):
                 warn(event_line(str(found.get("branch")), event))
-        if found.get("is_over") is True:
-            return
         newest: object = found.get("next")
         pause = min(pause * 1.5, MAX_POLL)
         if isinstance(newest, int) and newest > after:
             after, pause = newest, MIN_POLL
+        if found.get("is_over") is True:
+            return after
         time.sleep(pause)
+
+
+def answer_here(server: Server, jobs: Collection[UUID]) -> bool:
+    """Ask at this terminal what these jobs wait for, and send each answer, until none waits.
+
+    Returns False if nobody can answer here: there is no terminal, or it was closed. Raises CommandError.
+    """
+    shown = set[tuple[UUID, int]]()
+    while can_ask():
+        found = Call(server, "answer", {}, is_json=True).send()
+        question = next((one for one in questions_in(found) if one.job_id in jobs), None)
+        if question is None:
+            return True
+        if (key := (question.job_id, question.number)) not in shown:
+            shown.add(key)
+            say(f"\n{question_text(question)}")
+        prompt_for(question)
+        line = sys.stdin.readline()
+        if not line:
+            return False
+        body = {"job": str(question.job_id), "number": str(question.number), "text": line.strip()}
+        try:
+            sent_answer = Call(server, "answer", body, is_json=True).send().get("document")
+        except CommandError as refused:
+            # It does not fit, or whether it has arrived is unknown: the question is asked if it still waits.
+            say(str(refused))
+            continue
+        if isinstance(sent_answer, dict) and sent_answer.get("answered") is False:
+            say(_("Your answer was not used: the question was already answered."))
+    return False
+
+
+def questions_in(found: Mapping[str, Any]) -> Iterator[Question]:
+    """The pending questions in an answer, however it is formed. They are not stored here."""
+    document = found.get("document")
+    listed: object = document.get("questions") if isinstance(document, dict) else None
+    for one in listed if isinstance(listed, list) else ():
+        with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            yield Question(
+                job_id=UUID(one["job"]),
+                number=int(one["number"]),
+                kind=str(one["kind"]),
+                prompt=str(one["prompt"]),
+                context=dict(one["context"]),
+            )
 
 
 def got(server: Server, path: str, seconds: float | None = None) -> Mapping[str, Any]:

@@ -99,7 +99,7 @@ def questions_asked(job: Job, *, prints_events: bool = False) -> Iterator[Callab
     Yields whether nobody can answer here: there is no terminal to read from, or it was closed.
     """
     left, closed = threading.Event(), threading.Event()
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         closed.set()
         if not prints_events:
             yield closed.is_set
@@ -111,6 +111,11 @@ def questions_asked(job: Job, *, prints_events: bool = False) -> Iterator[Callab
     finally:
         left.set()
         thread.join()
+
+
+def can_ask() -> bool:
+    """Whether somebody can read questions here and type answers."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _keep_asking(job: Job, left: threading.Event, closed: threading.Event, prints_events: bool) -> None:
@@ -129,7 +134,7 @@ def _keep_asking(job: Job, left: threading.Event, closed: threading.Event, print
             question = waiting.order_by("number").first()
             if question is not None:
                 announced.add(question.number)
-                _say(f"\n{_text_of(question)}")
+                say(f"\n{question_text(question)}")
                 if not _read(question, left):
                     closed.set()
     finally:
@@ -148,7 +153,7 @@ def question_document(question: Question) -> dict[str, Any]:
     }
 
 
-def _text_of(question: Question) -> str:
+def question_text(question: Question) -> str:
     """What the question is about, what it shows, its text, and its possible outcomes."""
     about = [str(question.context[name]) for name in ABOUT if question.context.get(name)]
     output = str(question.context.get("output") or "")
@@ -174,28 +179,32 @@ def _read(question: Question, left: threading.Event) -> bool:
 
     Returns False if the terminal was closed.
     """
-    if question.kind == Question.Kind.HUMAN_INPUT:
-        _say(_("What should be improved? An empty line accepts the output."))
-    sys.stderr.write("> ")
-    sys.stderr.flush()
+    prompt_for(question)
     while not left.is_set():
         if select.select([sys.stdin], [], [], STDIN_POLL_SECONDS)[0]:
             line = sys.stdin.readline()
             try:
                 if line and not answer(question, line.strip(), None):
-                    _say(_("Your answer was not used: the question was already answered."))
+                    say(_("Your answer was not used: the question was already answered."))
             except AnswerInvalid as invalid:
-                _say(translate(invalid))
-                sys.stderr.write("> ")
-                sys.stderr.flush()
+                say(translate(invalid))
+                prompt_for(question)
                 continue
             return bool(line)
         question.refresh_from_db()
         if not question.is_waiting:
             answered = _("It was answered elsewhere.")
-            _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
+            say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
             return True
     return True
+
+
+def prompt_for(question: Question) -> None:
+    """Show on stderr that a line is expected."""
+    if question.kind == Question.Kind.HUMAN_INPUT:
+        say(_("What should be improved? An empty line accepts the output."))
+    sys.stderr.write("> ")
+    sys.stderr.flush()
 
 
 def _print_events(job: Job, after: int) -> int:
@@ -203,7 +212,7 @@ def _print_events(job: Job, after: int) -> int:
     for event in job.events.filter(seq__gt=after).order_by("seq"):
         after = event.seq
         if document := event_document(event):
-            _say(event_line(job.branch, document))
+            say(event_line(job.branch, document))
     return after
 
 
@@ -231,7 +240,7 @@ def event_document(event: JobEvent) -> dict[str, Any] | None:
 def waiting_lines(questions: Sequence[Question]) -> Iterator[str]:
     """Each pending question, and the command that answers it."""
     for question in questions:
-        yield from ["", *lines_of(_text_of(question)), _("Answer it in the browser, or with:")]
+        yield from ["", *lines_of(question_text(question)), _("Answer it in the browser, or with:")]
         yield f"  {answer_command(question)}"
 
 
@@ -250,6 +259,7 @@ def answer_command(question: Question) -> str:
     return f"forkline answer {question.job_id} {question.number} --wait --text …"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a text of several lines on stderr."""
     sys.stderr.write(plain(text) + "\n")
     sys.stderr.flush()
