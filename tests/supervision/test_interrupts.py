@@ -20,10 +20,12 @@ def leave(status):
     with lock:
         os._exit(status)
 def work():
-    end = time.monotonic() + 30
+    end = time.monotonic() + 100
     while time.monotonic() < end:
         with lock:
-            sum(range(1000))
+            sum(range(100_000))
+        # Otherwise, nothing makes sure that another thread ever gets it.
+        time.sleep(0.0001)
 try:
     program.listen_for_signals(lambda: leave(130), lambda: leave(143))
     print("ready", flush=True)
@@ -45,4 +47,4 @@ def test_pairs_of_signals_end_a_run_that_holds_a_lock(chance: int) -> None:
             time.sleep(numbers.uniform(0, 0.001))
             if child.poll() is None:
                 child.send_signal(number)
-    assert child.wait(20) in {130, 143}
+    assert child.wait(60) in {130, 143}
