@@ -366,3 +366,18 @@ def test_an_empty_data_folder_is_initialised_and_errors_go_to_stderr(tmp_path: P
     refused = manage("checkpoints", "list", str(tmp_path / "absent"), "--json")
     assert (refused.returncode, list(json.loads(refused.stdout))) == (1, ["error"])
     assert "nothing at this path" in refused.stderr
+
+
+def test_a_list_starts_without_what_other_commands_import() -> None:
+    code = "import sys, django; django.setup(); from viewer.cli import SUBCOMMANDS; SUBCOMMANDS['list']\n"
+    code += "print({'graphviz', 'markdown_it', 'diff_match_patch', 'viewer.launching'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        # With a variable of Python, it is no fork of a process that has imported more.
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings", "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "set()\n", done.stdout + done.stderr

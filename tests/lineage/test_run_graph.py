@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.records.lineage.drawing import (
+from viewer.records.lineage.graphs import (
     MAX_DRAWN,
     MAX_SIBLINGS,
     NODE_HEIGHT,

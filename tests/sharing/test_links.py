@@ -18,7 +18,7 @@ from tests.sharing.conftest import BROWSER, share, token_of
 from viewer.models import Job, Location, Run, ShareLink
 from viewer.presentation.share_links import picture_source
 from viewer.records.accounts import teammate
-from viewer.records.lineage.drawing import Chain, draw_picture
+from viewer.records.lineage.graphs import Chain, draw_picture
 
 DEAD = "This link does not work"
 

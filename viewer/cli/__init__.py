@@ -7,7 +7,7 @@ from viewer.cli.output import Subcommand
 
 # The module of each, which has a Subcommand of its name in capitals.
 MODULES = {
-    "list": "checkpoints",
+    "list": "runs",
     "info": "checkpoints",
     "note": "annotations",
     "comments": "annotations",

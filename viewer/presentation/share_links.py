@@ -29,7 +29,7 @@ from viewer.models.roles import unrestricted
 from viewer.presentation import comparison_sides
 from viewer.presentation.sweeps import members_of
 from viewer.records.audit import Action, Audited, record
-from viewer.records.lineage.drawing import Chain, Link, collapse, draw_picture, literal_label
+from viewer.records.lineage.graphs import Chain, Link, collapse, draw_picture, literal_label
 from viewer.records.permissions import can_share, sharing_as
 from viewer.records.search_filters import Filters, filters_from
 from viewer.stores.addresses import saver_in

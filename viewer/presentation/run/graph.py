@@ -12,7 +12,7 @@ from viewer.models import Checkpoint, Run
 from viewer.presentation.run.branches import RunStyles, shape_of, title_of
 from viewer.presentation.run.visible import chosen, failed
 from viewer.presentation.run.window import run_styles
-from viewer.records.lineage import drawing
+from viewer.records.lineage import graphs
 from viewer.records.lineage.drawing import Dot, Shape
 
 # Where a node's dot is, in pixels from its corner.
@@ -119,8 +119,8 @@ class RunGraph:
     nodes: tuple[ChainNode, ...]
     paths: tuple[Path, ...]
     folds: tuple[FoldNode, ...] = ()
-    node_width: int = drawing.NODE_WIDTH
-    node_height: int = drawing.NODE_HEIGHT
+    node_width: int = graphs.NODE_WIDTH
+    node_height: int = graphs.NODE_HEIGHT
 
     @property
     def count_x(self) -> int:
@@ -137,7 +137,7 @@ def graph_of(run: Run, wanted: WantedGraph) -> RunGraph:
     """Return the graph of a run, with the node of the selected checkpoint marked. Raises NoLayout."""
     # Rows are read as tuples: a run may have 100,000.
     found = run.checkpoints.order_by("row").values_list("pk", "parent_id", "branch", "parent_link")
-    chains, chain_of = drawing.collapse(_picked(run, wanted, [drawing.Link(*one) for one in found]))
+    chains, chain_of = graphs.collapse(_picked(run, wanted, [graphs.Link(*one) for one in found]))
     if not chains:
         return RunGraph(0, 0, (), ())
     styles = run_styles(run)
@@ -152,17 +152,17 @@ def graph_of(run: Run, wanted: WantedGraph) -> RunGraph:
         *([] if selected is None else [selected]),
         *(chain_of[pk] for pk in styles.running if pk in chain_of),
     ]
-    shown, places = drawing.fold_forks(chains, always, opened)
-    layout = drawing.lay_out(shown)
+    shown, places = graphs.fold_forks(chains, always, opened)
+    layout = graphs.lay_out(shown)
     newest = run.checkpoints.select_related("parent").only(*_SHOWN)
     last = newest.in_bulk([chain.last for chain in shown])
     edits = {places[chain_of[pk]]: text for pk, text in styles.edited.items() if pk in chain_of}
     running = {places[chain_of[pk]] for pk in styles.running if pk in chain_of}
     failures = _failures(run, chains, chain_of, places) if any(chain.forks for chain in shown) else {}
-    can_open = sum(not chain.forks for chain in shown) < drawing.MAX_DRAWN
+    can_open = sum(not chain.forks for chain in shown) < graphs.MAX_DRAWN
     nodes, folds = [], []
     for number, (x, y) in layout.centres.items():
-        chain, corner = shown[number], (x - drawing.NODE_WIDTH / 2, y - drawing.NODE_HEIGHT / 2)
+        chain, corner = shown[number], (x - graphs.NODE_WIDTH / 2, y - graphs.NODE_HEIGHT / 2)
         if chain.forks:
             parent = None if chain.parent is None else last[shown[chain.parent].last]
             folds.append(_fold(chain, parent, corner, failures.get(number, 0), wanted, can_open=can_open))
@@ -185,7 +185,7 @@ def graph_of(run: Run, wanted: WantedGraph) -> RunGraph:
     return RunGraph(layout.width, layout.height, tuple(nodes), tuple(paths), tuple(folds))
 
 
-def _picked(run: Run, wanted: WantedGraph, links: Sequence[drawing.Link]) -> list[drawing.Link]:
+def _picked(run: Run, wanted: WantedGraph, links: Sequence[graphs.Link]) -> list[graphs.Link]:
     """Return the chosen checkpoints and all their ancestors; every checkpoint if none were chosen."""
     if not wanted.only and not wanted.branch:
         return list(links)
@@ -210,7 +210,7 @@ def _named(run: Run, ids: Sequence[str]) -> dict[int, str]:
 
 
 def _failures(
-    run: Run, chains: Sequence[drawing.Chain], chain_of: Mapping[int, int], places: Sequence[int]
+    run: Run, chains: Sequence[graphs.Chain], chain_of: Mapping[int, int], places: Sequence[int]
 ) -> dict[int, int]:
     """Return how many chains of each node ended with a failure."""
     found = run.checkpoints.filter(failed()).values_list("pk", flat=True)
@@ -219,7 +219,7 @@ def _failures(
 
 
 def _fold(
-    chain: drawing.Chain,
+    chain: graphs.Chain,
     parent: Checkpoint | None,
     corner: tuple[float, float],
     failures: int,
@@ -241,7 +241,7 @@ def _fold(
 
 
 def _node(
-    chain: drawing.Chain,
+    chain: graphs.Chain,
     checkpoint: Checkpoint,
     corner: tuple[float, float],
     styles: RunStyles,

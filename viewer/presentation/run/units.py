@@ -7,7 +7,7 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.contents import GraphEdge
 from viewer.models import Checkpoint, Run
-from viewer.records.lineage.drawing import SEPARATOR, Box, Frame, UnitDrawing, draw_units
+from viewer.records.lineage.graphs import SEPARATOR, Box, Frame, UnitDrawing, draw_units
 
 # The statuses of a run's units at a checkpoint, including units of the runs that it called.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from viewer.engines.runner_request import Request
 
 
-# As many as Forkline draws (viewer/records/lineage/drawing.py).
+# As many as Forkline draws (viewer/records/lineage/graphs.py).
 MAX_NODES, MAX_EDGES = 200, 1000
 MAX_NAME, MAX_LABEL = 100, 60
 START, END = "__start__", "__end__"

@@ -33,7 +33,7 @@ from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in, on_checkpoint
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
-from viewer.records.lineage.drawing import NoLayout
+from viewer.records.lineage.graphs import NoLayout
 from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
 from viewer.validation import number_in

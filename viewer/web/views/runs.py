@@ -26,7 +26,7 @@ from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.graph import WantedGraph, graph_of
 from viewer.presentation.run.visible import Wanted
 from viewer.records.audit import Audited, opens
-from viewer.records.lineage.drawing import NoLayout
+from viewer.records.lineage.graphs import NoLayout
 from viewer.records.permissions import requires
 from viewer.validation import number_in
 from viewer.web.views.checkpoints import detail_context, selected_checkpoint

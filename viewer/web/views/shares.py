@@ -37,7 +37,7 @@ from viewer.presentation.run.window import window_of
 from viewer.records.annotations import annotations_in
 from viewer.records.audit import act_as_link
 from viewer.records.bodies import body_of, contents_at
-from viewer.records.lineage.drawing import NoLayout
+from viewer.records.lineage.graphs import NoLayout
 from viewer.records.permissions import requires, sharing_as
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters
