@@ -14,8 +14,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from scripts.chromium import launch_options
 from scripts.pictures.outdated import record_sources
-from scripts.pictures.screens import rows_of, screens, served
-from scripts.pictures.screenshots import edit, log_in_everywhere, take
+from scripts.pictures.screen_rows import rows_of, screens, served
+from scripts.pictures.taking import edit, log_in_everywhere, take
 from scripts.served_demo import ServedDemo
 
 # The screen of each picture, and the part of the page that it shows.

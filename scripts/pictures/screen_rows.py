@@ -1,15 +1,22 @@
-"""The rows whose pages ``make screens`` takes, and those that the demo has not made itself."""
+"""The demo whose screens are taken: its rows, those that it has not made itself, and their addresses."""
 
 import json
+import os
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
 
+from scripts.served_demo import ServedDemo, served_demo, set_up_django, started_demo
+
+# The address of each screen by its name, with fields of the rows below in braces.
+ADDRESSES = Path(__file__).with_name("screens.toml")
 # The scores that the demo's forks are shown with, as a function of a project would give them.
 SCORES = {"shorter-draft": 0.82, "year-2030": 0.61}
 FUNCTION = "judge:headline"
@@ -202,3 +209,21 @@ def _token(kind: str, target: str) -> str:
     shared = find_shared(subject) if subject else None
     assert shared, target
     return make_link(shared, owner())[1]
+
+
+def served(folder: Path) -> AbstractContextManager[ServedDemo]:
+    """Serve the demo that was prepared in the folder of the command line, or a new one."""
+    return started_demo(Path(sys.argv[1])) if len(sys.argv) > 1 else served_demo(folder)
+
+
+def rows_of(demo: ServedDemo) -> dict[str, Any]:
+    """Return the rows that the addresses name."""
+    # Playwright runs an event loop in this thread, in which rows are changed as well.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    set_up_django(demo)
+    return shown_rows()
+
+
+def screens(rows: dict[str, Any]) -> dict[str, str]:
+    """Return the address of each screen by its name."""
+    return {name: address.format_map(rows) for name, address in tomllib.loads(ADDRESSES.read_text()).items()}

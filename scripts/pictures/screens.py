@@ -5,25 +5,18 @@ the demo that was prepared there is served instead of a new one.
 """
 
 import os
-import sys
 import tempfile
-import tomllib
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
-from scripts.pictures.screen_rows import asking, shown_rows
+from scripts.pictures.screen_rows import asking, rows_of, screens, served
 from scripts.pictures.stops import FOLDER as STOPS
 from scripts.pictures.stops import take_stops
-from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django, started_demo
+from scripts.served_demo import ROOT, ServedDemo, log_in_browser
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "screens"
-# The address of each screen by its name, with fields of the rows below in braces.
-ADDRESSES = Path(__file__).with_name("screens.toml")
 SIZES: dict[str, ViewportSize] = {
     "large": {"width": 1920, "height": 1080},
     "wide": {"width": 1440, "height": 900},
@@ -49,24 +42,6 @@ def main() -> None:
             take_stops(chromium, demo, rows)
             chromium.close()
     print(f"{len(addresses)} screens are in {FOLDER}, and the stops in {STOPS}.")
-
-
-def served(folder: Path) -> AbstractContextManager[ServedDemo]:
-    """Serve the demo that was prepared in the folder of the command line, or a new one."""
-    return started_demo(Path(sys.argv[1])) if len(sys.argv) > 1 else served_demo(folder)
-
-
-def rows_of(demo: ServedDemo) -> dict[str, Any]:
-    """Return the rows that the addresses name."""
-    # Playwright runs an event loop in this thread, in which rows are changed as well.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    set_up_django(demo)
-    return shown_rows()
-
-
-def screens(rows: dict[str, Any]) -> dict[str, str]:
-    """Return the address of each screen by its name."""
-    return {name: address.format_map(rows) for name, address in tomllib.loads(ADDRESSES.read_text()).items()}
 
 
 def take_all(chromium: Browser, demo: ServedDemo, addresses: dict[str, str]) -> None:

@@ -2,21 +2,16 @@
 
 import os
 import tempfile
-from collections.abc import Callable
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from scripts.chromium import launch_options
+from scripts.pictures.guide import take_guide
 from scripts.pictures.outdated import SOURCES, record_sources
-from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django
-
-ROOT = Path(__file__).resolve().parents[2]
-PICTURES = ROOT / "docs/pictures"
-SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "phone-": {"width": 390, "height": 844}}
+from scripts.pictures.taking import edit, log_in_everywhere, start_fork, take
+from scripts.served_demo import ServedDemo, served_demo, set_up_django
 
 
 def main() -> None:
@@ -56,8 +51,6 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
 
 def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> None:
     """Take every picture, in every size and both themes. ``shown`` are pages that are only opened."""
-    from scripts.pictures.guide import take_guide
-
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(**launch_options())
         pages = log_in_everywhere(chromium, demo.link)
@@ -80,31 +73,6 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> 
     record_sources(SOURCES.keys() - {"stops"})
 
 
-def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
-    """Return a logged-in page for each size and theme. The keys are the file names."""
-    first = chromium.new_context()
-    log_in_browser(first.new_page(), link)
-    cookies = first.storage_state()
-    pages = {}
-    for size, viewport in SIZES.items():
-        for theme in ("light", "dark"):
-            context = chromium.new_context(
-                storage_state=cookies, viewport=viewport, color_scheme="dark" if theme == "dark" else "light"
-            )
-            pages[f"{size}{theme}"] = context.new_page()
-    return pages
-
-
-def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> None:
-    """Take a picture of each page once it shows the expected content. Reduce its colors."""
-    (PICTURES / name).mkdir(parents=True, exist_ok=True)
-    for ending, page in pages.items():
-        prepare(page)
-        picture = Image.open(BytesIO(page.screenshot()))
-        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(PICTURES / name / f"{ending}.png", optimize=True)
-
-
 def show(page: Page, address: str) -> None:
     """Open a page."""
     page.goto(address)
@@ -119,20 +87,6 @@ def edit_fork(page: Page, address: str) -> None:
     edit(page, draft, f"{draft.input_value()}\n\nThis line was written by hand.")
     edit(page, page.get_by_label("Branch", exact=True), "by-hand")
     page.evaluate("scrollTo(0, 0)")
-
-
-def edit(page: Page, field: Locator, text: str) -> None:
-    """Fill in a field and wait for the plan."""
-    with page.expect_response("**/plan/"):
-        field.fill(text)
-    page.wait_for_function("() => !document.querySelector('.htmx-request')")
-
-
-def start_fork(page: Page) -> str:
-    """Press the button. Return the URL that it leads to."""
-    page.get_by_role("button", name="Start fork").click(timeout=120_000)
-    page.wait_for_url("**job=**")
-    return page.url
 
 
 def start_variations(page: Page, address: str) -> str:

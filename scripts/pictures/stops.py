@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_
 
 from scripts.chromium import launch_options
 from scripts.pictures.outdated import record_sources
-from scripts.pictures.screen_rows import asking
-from scripts.pictures.screenshots import edit, start_fork
+from scripts.pictures.screen_rows import asking, rows_of, served
+from scripts.pictures.taking import edit, start_fork
 from scripts.served_demo import ROOT, ServedDemo, free_port, log_in_browser, started
 
 FOLDER = ROOT / "docs/pictures/stops"
@@ -130,8 +130,6 @@ def scaled(picture: Image.Image) -> Image.Image:
 
 def main() -> None:
     """Take the stops only."""
-    from scripts.pictures.screens import rows_of, served
-
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with tempfile.TemporaryDirectory(prefix="forkline-") as folder, served(Path(folder)) as demo:
         rows = rows_of(demo)

@@ -1,6 +1,5 @@
 """Requests to a host and its replies are plain values, so that they can be sent to another machine."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from msgspec import inspect
 
 from viewer import host_requests
 from viewer.host.answers import _answer, answer
+from viewer.host.jobs.answers import answer_about_jobs
 from viewer.host.permitted import PERMISSIONS
 from viewer.host_requests import (
     CheckProject,
@@ -64,8 +64,7 @@ def test_a_request_and_its_reply_are_plain_values(kind: type[Request[Any]]) -> N
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=[one.__name__ for one in REQUESTS])
 def test_a_host_answers_each_request(kind: type[Request[Any]]) -> None:
-    import_module("viewer.host.jobs.answers")
-    assert _answer.dispatch(kind) is not _answer.dispatch(object)
+    assert any(one.dispatch(kind) is not one.dispatch(object) for one in (_answer, answer_about_jobs))
 
 
 def test_another_value_is_no_request() -> None:

@@ -2,7 +2,6 @@
 
 import os
 from functools import singledispatch
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -41,15 +40,15 @@ def answer(request: asked.Request[Reply], report: asked.Report | None = None) ->
     if isinstance(request, asked.ImportLocation) and report is not None:
         location, counter = _location(request.location), ImportCounter(report)
         return cast(Reply, _result(import_location(location, counts=counter)))
-    if _answer.dispatch(type(request)) is _answer.dispatch(object):
-        # Commands that only list checkpoints start sooner without the modules of jobs.
-        import_module("viewer.host.jobs.answers")
     return cast(Reply, _answer(request))
 
 
 @singledispatch
 def _answer(request: Any) -> Any:
-    raise TypeError(f"{type(request).__name__} is no request to a host")
+    # Commands that only list checkpoints start sooner without the modules of jobs.
+    from viewer.host.jobs.answers import answer_about_jobs
+
+    return answer_about_jobs(request)
 
 
 # Checkpoints

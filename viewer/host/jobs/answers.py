@@ -1,13 +1,13 @@
 """Answers the requests of ``viewer.host_requests`` about code, preflight checks, jobs and pruning."""
 
 from collections.abc import Callable
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 from viewer import host_requests as asked
 from viewer.data_folder import locks
 from viewer.engines import engine_named
-from viewer.host.answers import _answer, _location
 from viewer.host.confined import confined
 from viewer.host.jobs import checkout, code, events, preflight, prewarm, retention, savers, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
@@ -22,18 +22,24 @@ from viewer.models import Checkpoint, Location, PreflightCheck, Project, Questio
 from viewer.records.locations import deletes_threads
 
 
-@_answer.register
+@singledispatch
+def answer_about_jobs(request: Any) -> Any:
+    """Return the reply to a request that needs the modules of jobs. Raises HostRefusal."""
+    raise TypeError(f"{type(request).__name__} is no request to a host")
+
+
+@answer_about_jobs.register
 def _(request: asked.CopyStore) -> bytes:
     checkpoints = Checkpoint.objects.select_related("location__project", "run")
     return savers.store_to_send(checkpoints.get(pk=request.checkpoint))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CheckProject) -> None:
     isolation_for(runnable(_project(request.project)))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CheckImports) -> UserMessage | None:
     return conflict_of(
         Project(
@@ -45,19 +51,19 @@ def _(request: asked.CheckImports) -> UserMessage | None:
     )
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListKeepableKeys) -> list[asked.KeepableKey]:
     return keepable_keys(Project.objects.get(pk=request.project))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListOpenFolders) -> asked.OpenFolders:
     project = Project.objects.get(pk=request.project)
     read, write = folders_to_read(project, request.read), folders_to_write(project, request.write)
     return asked.OpenFolders(sorted({*read} - {*write}), sorted(write))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.HideProjectSecrets) -> None:
     project = Project.objects.get(pk=request.project)
     redact_jobs_again(project)
@@ -65,7 +71,7 @@ def _(request: asked.HideProjectSecrets) -> None:
         redact_stored(location)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.Redact) -> list[Any]:
     redact: Callable[[Any], Any] = redactor_of(_project(request.project))
     return [redact(value) for value in request.values]
@@ -75,17 +81,17 @@ def _project(key: int | None) -> Project | None:
     return None if key is None else Project.objects.get(pk=key)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ReadSizes) -> list[asked.StoredKind]:
     return list(retention.sizes())
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListDrafts) -> list[asked.DraftFile]:
     return retention.draft_files()
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
     return _reply(
         preflight.preflight_checkpoint(
@@ -99,7 +105,7 @@ def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
     )
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CheckNewRun) -> asked.CheckReply:
     return _reply(
         preflight.preflight_new_run(
@@ -117,21 +123,21 @@ def _reply(check: PreflightCheck) -> asked.CheckReply:
     return asked.CheckReply("" if check._state.adding else str(check.pk), check.fingerprint)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
     checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
     project = Project.objects.get(pk=request.project)
     return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits, request.commit)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
     checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
     project = Project.objects.get(pk=request.project)
     return preflight.unaccepted_effects(checkpoint, project, request.entry_point, request.commit)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ReadSource) -> Any:
     if request.commit:
         return code.source_at(request)
@@ -139,48 +145,48 @@ def _(request: asked.ReadSource) -> Any:
     return confined(folder, lambda: engine.read_source(folder, request.entry_point, request.kind))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListCodeChanges) -> asked.ChangedCode:
     recorded, project = RecordedCode.objects.get(pk=request.code), Project.objects.get(pk=request.project)
     has_commit = bool(recorded.commit) and checkout.has_commit(Path(project.folder), recorded.commit)
     return asked.ChangedCode(code.changes_since(recorded, project), has_commit)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CheckCommit) -> None:
     checkout.check_commit(Project.objects.get(pk=request.project), request.commit)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.CompareCode) -> str:
     recorded = RecordedCode.objects.filter(pk__in=[request.code]).first()
     return code.difference_digest(recorded, Project.objects.get(pk=request.project))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ReadCodeDifference) -> asked.CodeDifference:
     recorded = RecordedCode.objects.get(pk=request.code)
     return code.difference(recorded, Project.objects.get(pk=request.project), request.name)
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ReadWorkers) -> asked.Workers:
     return asked.Workers(is_up=locks.worker_is_up(), slots=locks.slots())
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.Prewarm) -> None:
     prewarm.request_prewarm(Project.objects.get(pk=request.project))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.DeliverAnswer) -> None:
     events.deliver(Question.objects.select_related("job__location").get(pk=request.question))
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.ListPrunable) -> asked.PruneList:
-    location = _location(request.location)
+    location = Location.objects.select_related("project").get(pk=request.location)
     if _deletes_threads(location):
         return thread_pruning.list_prunable(location, request.rules)
     plan = pruning.fresh_plan(location, request.rules)
@@ -194,9 +200,9 @@ def _(request: asked.ListPrunable) -> asked.PruneList:
     )
 
 
-@_answer.register
+@answer_about_jobs.register
 def _(request: asked.Prune) -> asked.Pruned:
-    location = _location(request.location)
+    location = Location.objects.select_related("project").get(pk=request.location)
     if _deletes_threads(location):
         return thread_pruning.prune(location, request.rules, request.digest)
     return pruning.prune(location, request.rules, request.digest)
