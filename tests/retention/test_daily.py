@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.retention.test_retention import ended, kinds_of, location
 from viewer.data_folder.locks import lock_named
-from viewer.host.jobs import worker
+from viewer.host import worker
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import stopping
 from viewer.host.jobs.retention import LOCK, remove_once_a_day

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.worker import WorkerState, run_in_slot, take
+from viewer.host.worker import WorkerState, run_in_slot, take
 from viewer.models import DayLimits, Job, Project
 from viewer.records.queue import next_job
 

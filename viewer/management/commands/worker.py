@@ -13,12 +13,12 @@ from django.utils.translation import gettext as _
 from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
 from viewer.data_folder import locks, prepare_data_folder
 from viewer.host.jobs.following import stopping
-from viewer.host.jobs.worker import work
 from viewer.host.locations.copying import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
 from viewer.host.notifying import notifying
 from viewer.host.registration import heartbeats, register
+from viewer.host.worker import work
 from viewer.management.command import ForklineCommand
 from viewer.models import Host
 from viewer.presentation.hosts import warnings_of
