@@ -8,13 +8,13 @@ import os
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
 from scripts.pictures.screen_rows import asking, rows_of, screens, served
 from scripts.pictures.stops import FOLDER as STOPS
-from scripts.pictures.stops import take_stops
-from scripts.served_demo import ROOT, ServedDemo, log_in_browser
+from scripts.pictures.stops import logged_in, take_stops
+from scripts.served_demo import ROOT, ServedDemo
 
 FOLDER = ROOT / "screens"
 SIZES: dict[str, ViewportSize] = {
@@ -37,18 +37,17 @@ def main() -> None:
         FOLDER.mkdir(exist_ok=True)
         with sync_playwright() as playwright:
             chromium = playwright.chromium.launch(**launch_options())
+            # The link works once.
+            cookies = logged_in(chromium, demo.link).context.storage_state()
             with asking(rows["question"]):
-                take_all(chromium, demo, addresses)
-            take_stops(chromium, demo, rows)
+                take_all(chromium, demo, cookies, addresses)
+            take_stops(chromium, demo, cookies, rows)
             chromium.close()
     print(f"{len(addresses)} screens are in {FOLDER}, and the stops in {STOPS}.")
 
 
-def take_all(chromium: Browser, demo: ServedDemo, addresses: dict[str, str]) -> None:
+def take_all(chromium: Browser, demo: ServedDemo, cookies: StorageState, addresses: dict[str, str]) -> None:
     """Take each screen in each size and theme. Print what is wider than its window."""
-    first = chromium.new_context()
-    log_in_browser(first.new_page(), demo.link)
-    cookies = first.storage_state()
     for size, viewport in SIZES.items():
         page = chromium.new_context(storage_state=cookies, viewport=viewport).new_page()
         for name, address in addresses.items():

@@ -37,11 +37,11 @@ BEHIND = "#8a8a86"
 SETTLE_MILLISECONDS = 600
 
 
-def take_stops(chromium: Browser, demo: ServedDemo, rows: dict[str, Any]) -> None:
+def take_stops(chromium: Browser, demo: ServedDemo, cookies: StorageState, rows: dict[str, Any]) -> None:
     """Take every stop of the demo that is served."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     take_empty_install(chromium)
-    page = logged_in(chromium, demo.link)
+    page = chromium.new_context(storage_state=cookies).new_page()
     run, start, forked = rows["run"], rows["start"], rows["forked"]
     with asking(rows["question"]):
         shown = {
@@ -83,9 +83,9 @@ def take_empty_install(chromium: Browser) -> None:
             page.context.close()
 
 
-def logged_in(chromium: Browser, link: str, state: StorageState | None = None) -> Page:
+def logged_in(chromium: Browser, link: str) -> Page:
     """Return a page on which a login link was opened."""
-    page = chromium.new_context(storage_state=state).new_page()
+    page = chromium.new_context().new_page()
     log_in_browser(page, link)
     return page
 
@@ -135,7 +135,7 @@ def main() -> None:
         rows = rows_of(demo)
         with sync_playwright() as playwright:
             chromium = playwright.chromium.launch(**launch_options())
-            take_stops(chromium, demo, rows)
+            take_stops(chromium, demo, logged_in(chromium, demo.link).context.storage_state(), rows)
             chromium.close()
 
 
