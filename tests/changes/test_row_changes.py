@@ -44,14 +44,14 @@ def test_a_commit_is_reported(change: object) -> None:
         read_reported(rows)
         read_reported(data)
         in_thread(change)
-        assert rows.wait(5) and data.wait(5)
+        assert rows.wait(60) and data.wait(5)
 
 
 def test_commits_and_files_are_waited_for_together(tmp_path: Path) -> None:
     with closing(changes_of_data(tmp_path)) as changes:
         read_reported(changes)
         (tmp_path / "request").touch()
-        assert changes.wait(5)
+        assert changes.wait(60)
         read_reported(changes)
         in_thread(create)
-        assert changes.wait(5)
+        assert changes.wait(60)

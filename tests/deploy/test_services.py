@@ -127,7 +127,7 @@ def test_all_services_start_and_are_healthy(
         assert (web.service.command, worker.service.command[:2]) == (["web"], ["worker", "--host"])
         web.process.terminate()
         worker.process.kill()
-        assert web.process.wait(30) == 0
+        assert web.process.wait(60) == 0
         worker.process.wait()
         for one in (web, worker):
             one.service = replace(one.service, check=["forkline", one.service.command[0], "--check"])

@@ -29,7 +29,7 @@ def changes(folder: Path, tmp_path: Path) -> Iterator[FolderChanges]:
 
 def reported(changes: FolderChanges) -> set[int]:
     """Return what is reported until nothing more follows."""
-    found = changes.wait(10)
+    found = changes.wait(60)
     while more := changes.wait(0):
         found |= more
     return found

@@ -222,7 +222,7 @@ async def test_a_person_logs_in_and_opens_a_socket(tmp_path: Path) -> None:
             with pytest.raises(ConnectionClosed):
                 while True:
                     await opened.recv()
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
 
 
 def test_a_stalled_handshake_ends(django_db_setup: None, tmp_path: Path) -> None:

@@ -193,4 +193,4 @@ for _ in range(100):
             except psutil.NoSuchProcess:
                 break
         wait_until(partial(have_ended, [child]))
-    assert parent.wait(30) == 0
+    assert parent.wait(60) == 0

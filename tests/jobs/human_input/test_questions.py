@@ -148,12 +148,12 @@ def test_withdrawing_one_question_leaves_the_others_open(tmp_path: Path) -> None
     threads[1].start()
     wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 2)
     questions.withdraw("hasty")
-    threads[0].join(10)
+    threads[0].join(60)
     assert ends == ["hasty gone on"]
     # Written in one piece, as answers are delivered.
     (tmp_path / "half").write_text('{"text": "this"}')
     (tmp_path / "half").rename(tmp_path / answer_name(2))
-    threads[1].join(10)
+    threads[1].join(60)
     assert ends[1:] == ["patient this"]
     kinds = [(line["kind"], line["data"]["number"]) for line in read_events(tmp_path, 0)[0]]
     assert kinds == [("question", 1), ("question", 2), ("withdrawn", 1), ("answered", 2)]

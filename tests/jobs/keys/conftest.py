@@ -47,7 +47,7 @@ class KeyJob:
     def send(self, path: str = "/models", method: str = "GET", **values: object) -> httpx2.Response:
         """Send a request as a client would, by default with the placeholder."""
         headers = {"Authorization": f"Bearer {self.placeholder}"}
-        with httpx2.Client(trust_env=False, timeout=20) as client:
+        with httpx2.Client(trust_env=False, timeout=60) as client:
             return client.request(method, self.url + path, **{"headers": headers, **values})  # type: ignore[arg-type]
 
     def end(self) -> None:
@@ -136,7 +136,7 @@ def kill_proxy() -> None:
         for process in sorted(found, key=lambda one: one.ppid() in pids):
             with suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(found, timeout=20)
+        psutil.wait_procs(found, timeout=60)
         return not found and not FileLock(folder() / "proxy.lock").is_held()
 
     wait_until(is_released)

@@ -35,12 +35,12 @@ def job(start: StartKeyJob, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyJob]
         thread.start()
         yield found
         found.end()
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
 
 def opened(job: KeyJob, data: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", job.port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", job.port), timeout=60)
     connection.sendall(data)
     return connection
 
@@ -95,7 +95,7 @@ def test_an_answer_that_nobody_reads_ends(job: KeyJob, server: Upstream) -> None
 def test_an_answer_flows_for_longer_than_all_limits(job: KeyJob) -> None:
     headers, started = {"X-Api-Key": job.placeholder}, time.monotonic()
     with (
-        httpx2.Client(trust_env=False, timeout=20) as client,
+        httpx2.Client(trust_env=False, timeout=60) as client,
         client.stream("GET", f"{job.url}/endless", headers=headers) as answer,
     ):
         parts = answer.iter_bytes()

@@ -27,7 +27,7 @@ def raw(job: KeyJob, request: str, *more: bytes) -> bytes:
     path = "/" + job.url.split("/", 3)[3]
     text = request.replace("PATH", path).replace("HOST", f"127.0.0.1:{job.port}")
     text = text.replace("X-Api-Key: KEY", f"Connection: close\r\nX-Api-Key: {job.placeholder}")
-    with socket.create_connection(("127.0.0.1", job.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", job.port), timeout=60) as connection:
         connection.sendall(text.encode("latin-1"))
         for part in more:
             connection.sendall(part)
@@ -67,12 +67,12 @@ def test_an_answer_that_repeats_the_key_is_redacted(start: StartKeyJob, server: 
 def test_a_stream_arrives_while_it_is_written(start: StartKeyJob, server: Upstream) -> None:
     job = start()
     with (
-        httpx2.Client(trust_env=False, timeout=20) as client,
+        httpx2.Client(trust_env=False, timeout=60) as client,
         client.stream("GET", f"{job.url}/endless", headers={"X-Api-Key": job.placeholder}) as answer,
     ):
         assert next(answer.iter_bytes()).startswith(b"data: 1")
     # The upstream would go on, and cost money.
-    assert server.was_left.wait(20)
+    assert server.was_left.wait(60)
 
 
 def test_a_redirect_is_the_clients(start: StartKeyJob, server: Upstream, elsewhere: Upstream) -> None:
@@ -348,7 +348,7 @@ def test_memory_that_was_opened_before_the_proxy_served_has_no_key(
                     found += memory.read(last - first)
     assert KEY.encode() not in found
     kill_proxy()
-    started.wait(timeout=20)
+    started.wait(timeout=60)
 
 
 def test_the_proxy_ends_after_the_last_job(start: StartKeyJob) -> None:
@@ -383,7 +383,7 @@ def test_no_process_of_the_same_user_reads_its_memory(start: StartKeyJob) -> Non
     other.kill()
     other.wait()
     kill_proxy()
-    started.wait(timeout=20)
+    started.wait(timeout=60)
 
 
 def test_nothing_that_it_stores_or_shows_has_a_key(start: StartKeyJob, tmp_path: Path) -> None:

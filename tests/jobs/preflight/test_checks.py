@@ -213,7 +213,7 @@ def test_two_threads_that_run_the_same_check_start_one_runner(
     for other in others:
         other.start()
     for other in others:
-        other.join(30)
+        other.join(60)
     assert ended(check).status == PreflightCheck.Status.DONE
     assert len(marks(project)) == 1
 

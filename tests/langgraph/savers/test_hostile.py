@@ -236,14 +236,14 @@ def test_a_copy_ends_with_the_process_that_started_it(graph_python: Path, tmp_pa
     mark = tmp_path / "imported"
     source = f"import time\nopen({str(mark)!r}, 'w')\ntime.sleep(60)\n"
     with copying(graph_python, tmp_path, source) as (process, end):
-        wait_until(mark.exists, 20)
+        wait_until(mark.exists)
         os.close(end)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_copy_does_not_wait_for_threads_of_the_project(graph_python: Path, tmp_path: Path) -> None:
     source = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nsaver = 1\n"
     with copying(graph_python, tmp_path, source) as (process, end):
-        assert process.wait(timeout=20) == 1
+        assert process.wait(timeout=50) == 1
         os.close(end)
         assert process.stdout and b"saver.no_saver" in process.stdout.read()

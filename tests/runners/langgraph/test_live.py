@@ -57,7 +57,7 @@ def test_a_cancelled_run_ends_and_can_be_resumed(
     child, folder = live.start(live.request("run", f"chat:{graph}", "stopped", inputs={"topic": "tea"}))
     wait_until(lambda: bool(offline_model.requests))
     child.send_signal(signal.SIGINT)
-    assert child.wait(30) == 130
+    assert child.wait(60) == 130
     assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"
     offline_model.gate.set()
     assert checkpoints(live.folder, "stopped")

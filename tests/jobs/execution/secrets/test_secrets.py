@@ -83,7 +83,7 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     call_command("checkpoints", "answer", "--json")
     call_command("checkpoints", "answer")
     assert answer(job.questions.get(), f"{OWN} and {TOKENS['openai']}", None)
-    follower.join(30)
+    follower.join(60)
     job.refresh_from_db()
     assert job.status == Job.Status.FAILED and job.events.count() > 9
     shown["job"] = reader.get(job.get_absolute_url()).content.decode()
