@@ -1,4 +1,4 @@
-"""``python -m checkpoint_site.server``: serves pages and sockets until SIGINT or SIGTERM."""
+"""``python -m checkpoint_site.server``: serves until SIGINT or SIGTERM, and ends slow connections."""
 
 import argparse
 import asyncio

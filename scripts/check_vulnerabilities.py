@@ -1,7 +1,7 @@
 """Checks the locked packages for known vulnerabilities. The exit status is 1 if there are any.
 
 PyPI is asked about each package. Those that it does not have are named, and looked up at OSV, which has
-vulnerabilities of its own. The check needs a network. Without one, it says that it checked nothing, and why,
+more vulnerabilities. The check needs a network. Without one, it says that it checked nothing, and why,
 and succeeds, so that working offline stays possible.
 """
 

@@ -17,7 +17,7 @@ from tests.views.conftest import check, checkpoint, entity, location, person
 from tests.views.forking import CREW, FLOW, SECRET, stored
 from viewer.host_requests import ListPrunable, PruneRules, ask
 from viewer.models import Checkpoint, Collection, CollectionItem, Location
-from viewer.presentation.listing import item_views
+from viewer.presentation.collections import item_views
 from viewer.records import collections
 from viewer.records.accounts import teammate
 from viewer.records.collections import (

@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from viewer.presentation.values import (
-    Piece,
-    difference,
-    folded,
-    json_difference,
-    json_text,
-    merged,
-    same_json,
-)
+from viewer.presentation.diff import Piece, difference, folded, json_difference, json_text, merged, same_json
 
 
 def marked(before: Any, after: Any) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from viewer.presentation.values import Piece, difference
+from viewer.presentation.diff import Piece, difference
 
 
 def test_only_the_changed_words_are_marked() -> None:

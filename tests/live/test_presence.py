@@ -20,8 +20,8 @@ from tests.sharing.conftest import share
 from viewer.models import Level, Location, Presence, Role, Run
 from viewer.records.accounts import teammate
 from viewer.records.permissions import account_named
-from viewer.web.live import consumer
-from viewer.web.live.consumer import Room, Visitor, exchange, message_with, names_of, rooms, show
+from viewer.web.live import presence
+from viewer.web.live.presence import Room, Visitor, exchange, message_with, names_of, rooms, show
 
 __all__ = ["connect", "cookie", "location"]
 Enter = Callable[..., Awaitable[WebsocketCommunicator]]
@@ -43,7 +43,7 @@ def cookie_of(name: str) -> str:
 @pytest.fixture
 async def enter(connect: Connect, run: Run, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Enter]:
     """Return a function that opens the run in a browser of a person."""
-    monkeypatch.setattr(consumer, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(presence, "PAUSE_SECONDS", 0.01)
 
     async def opened(name: str, *, of: uuid.UUID = run.uid, as_cookie: str = "") -> WebsocketCommunicator:
         session = as_cookie or await sync_to_async(cookie_of)(name)
@@ -153,7 +153,7 @@ def test_servers_that_share_a_database_see_each_others_people(
     servers = [uuid.uuid4(), uuid.uuid4()]
 
     def at(server: int) -> dict[int, str]:
-        monkeypatch.setattr(consumer, "SERVER", servers[server])
+        monkeypatch.setattr(presence, "SERVER", servers[server])
         exchange(rooms[server])
         return rooms[server].elsewhere.get(run.uid, {})
 
@@ -185,7 +185,7 @@ def test_rows_are_written_only_for_changes_and_when_they_are_due(
 
     assert written() == 0
     seen = Presence.objects.get().seen_at
-    monkeypatch.setattr(consumer, "RENEW_SECONDS", -1)
+    monkeypatch.setattr(presence, "RENEW_SECONDS", -1)
     assert written() > 0 and Presence.objects.count() == 1 and Presence.objects.get().seen_at >= seen
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = dict[str, list[dict[str, Any]]]
-# The text of an index is stored in tables of its own.
+# An index stores its text in separate tables.
 INDEX_TABLES = ("viewer_searchtext_", "sqlite_")
 # A text, a name, a parenthesis, a comma, or what is between them.
 PARTS = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|[(),]|[^'"(),]+""")

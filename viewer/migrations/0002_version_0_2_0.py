@@ -52,7 +52,7 @@ INDEXES = (
 def create_postgresql_indexes(_apps: Any, editor: BaseDatabaseSchemaEditor) -> None:
     """Create PostgreSQL's index of words, and one that SQLite does not need: its own are in the order of ids.
 
-    A server without ICU knows the letters of its own language only.
+    Without ICU, a server only knows the letters of its own locale.
     """
     if editor.connection.vendor != "postgresql":
         return

@@ -28,9 +28,7 @@ from viewer.presentation.comparison_sides import (
     facts_of,
     nearest_ancestors,
 )
-from viewer.presentation.export import Format, code_block, plain_line
-from viewer.presentation.run.branches import edited_checkpoints
-from viewer.presentation.values import (
+from viewer.presentation.diff import (
     Block,
     Clock,
     Piece,
@@ -44,6 +42,8 @@ from viewer.presentation.values import (
     merged,
     same_json,
 )
+from viewer.presentation.export import Format, code_block, plain_line
+from viewer.presentation.run.branches import edited_checkpoints
 from viewer.records.bodies import bodies_of
 
 # Labels of a comparison, and values in a few words.

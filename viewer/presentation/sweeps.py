@@ -31,10 +31,10 @@ from viewer.presentation.comparison_sides import (
     score_of,
     score_text,
 )
+from viewer.presentation.diff import Clock, Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.status import Wait, wait_of
 from viewer.presentation.listing import Column
-from viewer.presentation.values import Clock, Piece, difference
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import expected_of_calls, recorded_scoring_of, scoring_of, whole_answer
 from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices

@@ -387,7 +387,7 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
         raise _NotPlain
     if is_secret_text(value[1].decode(), secrecy):
         if text[0] == _SIGNATURE:
-            # It may be that of a thought, which its neighbours tell.
+            # Whether it signs a thought depends on the other fields of its object.
             raise _NotPlain
         first, last = value.span(1)
         return _Verdict(

@@ -23,13 +23,14 @@ from viewer.launching import labels
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
+from viewer.presentation.diff import Piece
 from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.isolation import asked_for, in_force
 from viewer.presentation.jobs import pages, status
 from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import Moment, job_colour, statuses_text, title_of, trigger_label
 from viewer.presentation.run.visible import Collapsing
-from viewer.presentation.values import Piece, as_html
+from viewer.presentation.values import as_html
 from viewer.records.hosts import is_stalled
 from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at

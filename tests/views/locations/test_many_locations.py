@@ -16,7 +16,7 @@ from tests.views.axe import findings
 from tests.views.browsing import opening
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Problem, Run
-from viewer.presentation.listing import MAX_OFFERED
+from viewer.presentation.locations import MAX_OFFERED
 from viewer.records.search_filters import filters_from
 
 COUNT = 2 * MAX_OFFERED + 5

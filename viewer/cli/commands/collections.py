@@ -21,7 +21,13 @@ from viewer.cli.output import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
-from viewer.presentation import listing
+from viewer.presentation.collections import (
+    ItemView,
+    added_texts,
+    collections_with_counts,
+    item_views,
+    subject_of,
+)
 from viewer.records import collections
 from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
 from viewer.records.collections import MAX_BYTES, MAX_ITEMS, NotCollected, NotImported
@@ -82,7 +88,7 @@ def _handle(options: Mapping[str, Any]) -> Output:
     """The collections, or the items of one. Raises CommandError."""
     _check(options)
     if options["name"] is None:
-        found = list(listing.collections_with_counts())
+        found = list(collections_with_counts())
         rows = [{"name": one.name, "description": one.description, "items": one.item_count} for one in found]
         return Output({"collections": rows}, list(_list_lines(rows)))
     try:
@@ -120,7 +126,7 @@ def _of_collection(options: Mapping[str, Any]) -> Output:
         items, person = collections.items_in(_imported(options["import_file"])), present_actor().user
         done = collections.import_items(collections.collection_named(options["name"], person), items, person)
         document = {"added": done.added, "present": done.present, "kept_lines": list(done.kept)}
-        return Output(document, listing.added_texts(done.added, done.present, done.kept))
+        return Output(document, added_texts(done.added, done.present, done.kept))
     collection = existing_collection(options["name"])
     if options["delete"]:
         collections.delete_collection(collection)
@@ -160,13 +166,13 @@ def _added(options: Mapping[str, Any]) -> Output:
     names = list(dict.fromkeys(options["add"]))
     if len(names) > MAX_ITEMS:
         raise NotCollected("collection.too_many_items", most=MAX_ITEMS)
-    subjects = [listing.subject_of(checkpoint_at(name), kind, part) for name in names]
+    subjects = [subject_of(checkpoint_at(name), kind, part) for name in names]
     person = present_actor().user
     collection = collections.collection_named(options["name"], person)
     texts = options["note"] or "", options["expected"] or ""
     items = collections.add_items(collection, subjects, person, *texts)
     document = {"added": [item.pk for item in items], "present": len(subjects) - len(items)}
-    return Output(document, listing.added_texts(len(items), len(subjects) - len(items)))
+    return Output(document, added_texts(len(items), len(subjects) - len(items)))
 
 
 def _item(collection: Collection, pk: int) -> CollectionItem:
@@ -186,12 +192,12 @@ def _exported(collection: Collection, name: str) -> Output:
 
 
 def _shown(items: Sequence[CollectionItem], collection: Collection) -> Output:
-    views = listing.item_views(items)
+    views = item_views(items)
     documents = [_document(view) for view in views]
     return Output({"name": collection.name, "items": documents}, list(_item_lines(views)))
 
 
-def _document(view: listing.ItemView) -> dict[str, Any]:
+def _document(view: ItemView) -> dict[str, Any]:
     item = view.item
     return {
         "id": item.pk,
@@ -206,7 +212,7 @@ def _document(view: listing.ItemView) -> dict[str, Any]:
     }
 
 
-def _item_lines(views: Sequence[listing.ItemView]) -> Iterator[str]:
+def _item_lines(views: Sequence[ItemView]) -> Iterator[str]:
     for view in views:
         item = view.item
         target = (

@@ -289,7 +289,7 @@ class _Names:
         self.functions = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
         self.bound = Counter(one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef))
         self.bound.update(list(self.functions))
-        # Fields of classes are no names of the module, but too few to tell apart.
+        # This includes fields of classes, which are not names of the module. They are too few to matter.
         self.bound.update(one.id for one in ast.walk(tree) if _is_bound(one))
         package = module if is_package else module.rpartition(".")[0]
         for node in ast.walk(tree):

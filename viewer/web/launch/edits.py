@@ -15,7 +15,7 @@ from viewer.engines.plan import MISSING, Editable, EditableOutput, StateEntry
 from viewer.launching.edits import ValueKind, added_value, as_json, output_text
 from viewer.launching.options import AS_NODE, BRANCH, CODE, INTO, RECORDED, parse_fork_target
 from viewer.launching.requests import Accepted
-from viewer.presentation.values import Piece, difference
+from viewer.presentation.diff import Piece, difference
 from viewer.redaction import MARKER
 from viewer.redaction.names import secrecy_of
 from viewer.validation import MAX_CHARACTERS

@@ -1,4 +1,4 @@
-"""What open pages of the home page, of a location and of a share link receive: that something has changed.
+"""What open pages receive: that the rows which they show have changed, and the events of a job.
 
 The page then fetches its contents. A page of a location also receives the bars of new jobs.
 """

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem, Right
-from viewer.presentation.listing import (
+from viewer.presentation.collections import (
     added_texts,
     collections_with_counts,
     item_views,

@@ -32,11 +32,12 @@ from viewer.models import (
     uuid_of,
 )
 from viewer.presentation import sweeps
+from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
-from viewer.presentation.listing import headings, known_sort, offered
+from viewer.presentation.listing import headings, known_sort
+from viewer.presentation.locations import offered
 from viewer.presentation.run.branches import branch_colours
-from viewer.presentation.values import difference, folded
 from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
 from viewer.records.permissions import person_of, requires

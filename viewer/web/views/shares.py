@@ -1,4 +1,4 @@
-"""Making, listing and revoking share links, for those who can run."""
+"""Share links: their pages for visitors, and making, listing and revoking them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

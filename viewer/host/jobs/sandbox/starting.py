@@ -41,7 +41,7 @@ SYSTEM = (
     *("/etc/OpenCL",),
     *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"),
 )
-# bubblewrap has a folder of its own for these processes.
+# In bubblewrap, these processes have their own folder.
 OF_LANDLOCK = ("/proc",)
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 # The package ``viewer``: the runners, and what they load by path.
