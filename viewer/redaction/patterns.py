@@ -397,7 +397,7 @@ def without_invisible(name: str) -> str:
 
 
 def obscured_spans(data: bytes, find: Callable[[bytes], list[TextSpan]]) -> list[TextSpan]:
-    """Return the spans that ``find`` returns once whatever may interrupt a secret is removed from the text."""
+    """Return the spans that ``find`` returns once whatever may interrupt a secret is removed."""
     found: list[TextSpan] = []
     steps: list[PlainText] = []
 
