@@ -65,3 +65,15 @@ def test_a_database_with_every_unreleased_migration_is_up_to_date(installation: 
         ended = installation.manage("checkpoints", "list", "/nowhere")
         assert ended.returncode == 1 and "Restore a copy from version 0.1.0" in ended.stderr
         assert connection.execute("SELECT app, name FROM django_migrations ORDER BY id").fetchall() == rows
+
+
+def test_an_upgrade_that_ended_after_its_migrations_is_completed(installation: Installation) -> None:
+    collation = (
+        "SELECT collation_name FROM information_schema.columns"
+        " WHERE table_name = 'viewer_run' AND column_name = 'name'"
+    )
+    with installation.server.connected(installation.name) as connection:
+        connection.execute('ALTER TABLE viewer_run ALTER COLUMN name TYPE varchar(300) COLLATE "default"')
+        connection.execute("COMMENT ON TABLE django_migrations IS 'Forkline 1000'")
+        assert installation.manage("checkpoints", "answer").returncode == 0
+        assert connection.execute(collation).fetchall() == [("C",)]

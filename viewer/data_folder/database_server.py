@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection
 from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 
@@ -43,13 +43,12 @@ def bring_up_to_date() -> None:
             found = inspect()
             refuse_other_versions(postgresql.server_name(), found)
             if found.is_new:
-                with transaction.atomic():
-                    create_tables()
-                    order_texts_by_bytes()
+                create_tables()
             elif found.unapplied:
                 apply_migrations()
+            if found.unapplied or found.version < version_number(settings.VERSION):
+                # Completes an upgrade that ended after its migrations as well.
                 order_texts_by_bytes()
-            if found.version < version_number(settings.VERSION):
                 note_version()
     except MigrationSchemaMissing as error:
         # Django raises it in place of the database's error.
