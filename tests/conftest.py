@@ -77,8 +77,11 @@ OF_PROCESSES = {"code", "isolation", "keys", "prewarm"}
 # The folders with tests of stores, forms, pages of runs, commands and servers. Tests of other folders execute
 # almost all of their statements, so these run with SQLite only, except for files marked ``postgresql``.
 REPEATED_STATEMENTS = {
-    *("cli", "langgraph", "launching", "remote", "runners", "serving"),
-    *("views/launch", "views/layout", "views/runs"),
+    TESTS / name
+    for name in (
+        *("cli", "langgraph", "launching", "remote", "runners", "serving"),
+        *("views/launch", "views/layout", "views/runs"),
+    )
 }
 HAS_FAILED = pytest.StashKey[bool]()
 
@@ -103,8 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("rows")
         if item.path.parent.name in OF_PROCESSES:
             item.add_marker("sqlite")
-        folders = {str(folder) for folder in item.path.relative_to(TESTS).parents}
-        if folders & REPEATED_STATEMENTS and not item.get_closest_marker("postgresql"):
+        if REPEATED_STATEMENTS & set(item.path.parents) and not item.get_closest_marker("postgresql"):
             item.add_marker("repeated_statements")
     yield
     # Django's plugin has sorted the tests of each file by what they do to the database.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from quality.compatibility.environments import ROOT
+from quality.compatibility.graphs.__main__ import TESTS
 from quality.compatibility.graphs.rows import test_conformance as conformance
 from quality.compatibility.graphs.rows import test_interrupts_and_stores as interrupts
 from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
@@ -41,16 +43,12 @@ def test_an_interrupted_subgraph_with_its_state_edited(store: SqliteStore) -> No
     interrupts.test_an_interrupted_subgraph_with_its_state_edited(store, _noted)
 
 
-def test_rows_have_the_database_of_the_tests() -> None:
+def test_the_command_collects_every_row_with_the_database_of_the_tests() -> None:
     # With several processes, that of pytest-django cannot be opened.
-    rows = Path(conformance.__file__)
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--fixtures-per-test", rows],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "django_db_setup -- tests/conftest.py" in listed.stdout
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--fixtures-per-test", *TESTS]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    of_rows = listed.partition(f"({Path(conformance.__file__).relative_to(ROOT)}:")[2]
+    assert "django_db_setup -- tests/conftest.py" in of_rows
 
 
 def _noted(name: str, value: object) -> None:

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pytest import ExitCode
+
 from quality.compatibility.environments import MAX_SECONDS, ROOT, newest
 from quality.compatibility.graphs.environments import VERSIONS, python_of
 from quality.compatibility.graphs.table import DOCUMENT, HEADING, failed_in, outcomes_in, read_table, table
@@ -37,16 +39,18 @@ def main() -> int:
 
 
 def outcomes_of(version: str, chosen: str) -> dict[str, str]:
-    """Return the cell of each row, by what it shows."""
+    """Return the cell of each row, by what it shows. Exit if pytest cannot run the rows."""
     python = python_of(version)
     print(f"Testing LangGraph {version}", file=sys.stderr, flush=True)
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "3", *TESTS, f"--junit-xml={report.name}"]
         command += ["-k", chosen] if chosen else []
         environment = {**os.environ, "FORKLINE_GRAPH_PYTHON": str(python)}
-        subprocess.run(
+        ended = subprocess.run(
             command, cwd=ROOT, env=environment, check=False, stdout=sys.stderr, timeout=MAX_SECONDS
         )
+        if ended.returncode > ExitCode.TESTS_FAILED:
+            sys.exit(f"The rows could not be run: pytest ended with {ended.returncode}. The table is unchanged.")
         return outcomes_in(Path(report.name))
 
 
