@@ -50,7 +50,7 @@ def outcomes_of(version: str, chosen: str) -> dict[str, str]:
             command, cwd=ROOT, env=environment, check=False, stdout=sys.stderr, timeout=MAX_SECONDS
         )
         if ended.returncode > ExitCode.TESTS_FAILED:
-            sys.exit(f"The rows could not be run: pytest ended with {ended.returncode}. The table is unchanged.")
+            sys.exit(f"pytest could not run the rows: exit status {ended.returncode}. The table is unchanged.")
         return outcomes_in(Path(report.name))
 
 
