@@ -50,7 +50,7 @@ def outcomes_of(version: str, chosen: str) -> dict[str, str]:
             command, cwd=ROOT, env=environment, check=False, stdout=sys.stderr, timeout=MAX_SECONDS
         )
         if ended.returncode > ExitCode.TESTS_FAILED:
-            sys.exit(f"pytest could not run the rows: exit status {ended.returncode}. The table is unchanged.")
+            sys.exit(f"pytest cannot run the rows (exit status {ended.returncode}).")
         return outcomes_in(Path(report.name))
 
 
