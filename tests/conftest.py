@@ -153,6 +153,8 @@ def copy_database(folder: Path) -> None:
         create_database(OWN_DATABASE, TEMPLATE_DATABASE)
         return
     is_guarded = False
+    # The rows of the matrix prepare the database after other tests have used it.
+    connections.close_all()
     DATABASE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for ending in ("", "-wal", "-shm"):
         DATABASE.with_name(f"{DATABASE.name}{ending}").unlink(missing_ok=True)
