@@ -16,6 +16,7 @@ TESTS = (
     "tool_calls",
     "model_answers",
     "replays",
+    "job_events",
     "flow_states",
     "collected_items",
     "exports",

@@ -328,7 +328,9 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
 
 def job_document(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> dict[str, Any]:
     """A job, with the plan that was shown and the questions that wait for an answer."""
-    ids = list(job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True))
+    written = job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True)
+    # A run may have written anything.
+    ids = [one for one in written if isinstance(one, str)]
     rows = {
         row.checkpoint_id: row
         # A published fork has the same ids in two runs: its own comes last, and is found.

@@ -159,8 +159,9 @@ def message_document(message: CallMessage) -> dict[str, Any]:
 
 
 def answer_in(data: Mapping[str, Any]) -> CallMessage:
-    """The answer that the event of a replay reports."""
-    tools = [one for one in data.get("tools") or [] if isinstance(one, Mapping)]
+    """The answer that the event of a replay reports. The event may hold anything."""
+    found = data.get("tools")
+    tools = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
     return CallMessage(
         "assistant",
         str(data.get("text") or ""),

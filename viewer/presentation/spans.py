@@ -14,6 +14,7 @@ from viewer.presentation.run.branches import line_of
 from viewer.presentation.tracks import Axis, Track, cost_of, tracks_of
 from viewer.records.bodies import bodies_of
 from viewer.records.prices import Cost, PriceList, call_in, current_prices
+from viewer.stores.protocol import duration_of
 
 # The spans of a branch of a run, and of a job.
 
@@ -23,8 +24,6 @@ MAX_READ = 200
 # Maximum events of a job that a page reads.
 MAX_EVENTS = 20_000
 MAX_ANSWER = 20_000
-# Maximum seconds between two attempts of a unit.
-MAX_WAITED = 1_000_000.0
 CALLS: dict[str, SpanKind] = {"model": "model", "tool": "tool"}
 
 
@@ -102,8 +101,7 @@ def _with_attempts(run: Run, spans: Sequence[Span]) -> Sequence[Span]:
 
 def _failure(event: JobEvent) -> Failure:
     """The failed attempt after which an event reports the next one."""
-    waited = event.data.get("waited")
-    seconds = min(max(waited, 0.0), MAX_WAITED) if isinstance(waited, int | float) else 0.0
+    seconds = duration_of(event.data.get("waited")) or 0.0
     return Failure(event.at - timedelta(seconds=seconds), event.at, str(event.data.get("error") or ""))
 
 

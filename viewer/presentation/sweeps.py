@@ -38,7 +38,7 @@ from viewer.presentation.listing import Column
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import expected_of_calls, recorded_scoring_of, scoring_of, whole_answer
 from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
-from viewer.stores.protocol import ModelCall
+from viewer.stores.protocol import ModelCall, count_of, duration_of
 
 # The members of a sweep, as sides of a comparison.
 
@@ -427,9 +427,9 @@ def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[Repla
         error = str(data.get("error") or "")
         yield ReplayedAnswer(
             model=str(data.get("model") or ""),
-            attempt=int(data.get("attempt") or 1),
+            attempt=count_of(data.get("attempt")) or 1,
             message=None if error else answer_in(data),
-            seconds=data.get("seconds"),
+            seconds=duration_of(data.get("seconds")),
             tokens=sum(one.tokens for one in used),
             cost=prices.cost(used, event.at),
             error=error,

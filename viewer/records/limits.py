@@ -25,7 +25,7 @@ from viewer.models import DayLimits, Job, JobEvent, Question, Team
 from viewer.models.jobs import MEASURES, JobQuerySet
 from viewer.models.roles import unrestricted
 from viewer.records.prices import call_in, current_prices
-from viewer.stores.protocol import usage_by_model
+from viewer.stores.protocol import count_of, usage_by_model
 from viewer.validation import shortened
 
 # The events that are counted.
@@ -36,11 +36,6 @@ OWNERS = ("job", "sweep", "project", "day", "team")
 QUOTAS = ("runs", "tokens", "cost")
 # The jobs that are runs. Scores and publications use no place of a run.
 RUNS = (Job.Kind.FORK, Job.Kind.RESUME, Job.Kind.RUN, Job.Kind.REPLAY)
-
-
-def positive_integer(value: Any) -> int:
-    """The value of an event if it is a positive integer, else 0: a runner may have written anything."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
         return job.tokens, job.steps_used
     events = JobEvent.objects.filter(job=job, at__gte=since)
     tokens = events.filter(kind__in=TOKEN_EVENTS).values_list("data__tokens", flat=True)
-    return sum(map(positive_integer, tokens)), events.filter(kind__in=unit_events("completed")).count()
+    return sum(map(count_of, tokens)), events.filter(kind__in=unit_events("completed")).count()
 
 
 def seconds_of(

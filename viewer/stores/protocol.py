@@ -36,6 +36,8 @@ from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
 
 # The largest values accepted from a checkpoint, which may be hostile.
 MAX_TOKENS = 2**40
+# Seconds: ten years.
+MAX_DURATION = 3650 * 24 * 3600
 MAX_MODEL_NAME = 200
 
 
@@ -116,8 +118,15 @@ def _first(usage: Mapping[str, Any], names: Iterable[str]) -> int:
 
 
 def count_of(value: Any) -> int:
-    """The value if it is a positive integer, cut to the maximum; else 0."""
-    return min(value, MAX_TOKENS) if isinstance(value, int) and value > 0 else 0
+    """The value if it is a positive integer, cut to the maximum; else 0: a run may have written anything."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return min(value, MAX_TOKENS) if is_count else 0
+
+
+def duration_of(value: Any) -> float | None:
+    """The value in seconds if it is a plausible duration, else None."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= MAX_DURATION else None
 
 
 class ModelUsage(NamedTuple):

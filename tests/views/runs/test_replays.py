@@ -1,6 +1,7 @@
 """A model call is replayed from its page, once, after a person has confirmed the number of calls."""
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from quality.fuzz.job_events import data_of
 from tests.clients import reading_client
 from tests.engine_runs.model import TestModel, model_server
 from tests.terminal import Terminal
 from viewer.cli.running import run_here
 from viewer.engines.recorded_calls import RecordedCall
-from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
+from viewer.host.jobs.events import storable
+from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
 from viewer.presentation.sweeps import answers_of, call_views, recorded_calls_of
 from viewer.records.bodies import stored_body
 from viewer.redaction import MARKER
@@ -279,6 +282,32 @@ def test_the_page_shows_the_answers_next_to_the_recorded_one(reader: Client, cal
     part = reader.get(reverse("job-answers", args=[job.pk])).content.decode()
     assert "Same as the recorded answer" in part and "<html" not in part and "<b>new</b>" not in part
     assert part.strip() in html
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pages_show_a_replay_that_reports_values_of_any_type(
+    seed: int, reader: Client, called: Checkpoint
+) -> None:
+    chance, call = random.Random(seed), call_of(called)
+    job = Job.objects.create(
+        kind=Job.Kind.REPLAY,
+        location=called.location,
+        run=called.run,
+        checkpoint=called,
+        sweep=Sweep.objects.create(name="calls"),
+        status="succeeded",
+        request={"replay": {"recorded": call.name, "models": ["m"], "times": 2}},
+    )
+    for seq in range(1, 30):
+        kind, data = chance.choice(("model_completed", "call_replayed")), storable(data_of(chance))
+        JobEvent.objects.create(job=job, seq=seq, kind=kind, data=data, at=job.created_at)
+    for address in (
+        job.get_absolute_url(),
+        reverse("job-answers", args=[job.pk]),
+        reverse("checkpoint-call", args=[called.pk, call.name]),
+        reverse("sweep", args=[job.sweep_id]),
+    ):
+        assert reader.get(address).status_code == 200
 
 
 def test_pages_of_a_running_replay_fetch_each_new_answer(runner: Client, called: Checkpoint) -> None:

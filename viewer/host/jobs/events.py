@@ -21,9 +21,9 @@ from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.project_secrets import secrets_for
 from viewer.messages.message import message_from, redacted_message
 from viewer.models import Job, JobEvent, Project, Question
-from viewer.records.limits import positive_integer
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact as redact_value
+from viewer.stores.protocol import count_of
 
 # Stores the events of all jobs that this process follows, in few transactions.
 #
@@ -246,7 +246,7 @@ def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_number
     Idempotent, because a new follower reads a spool from the beginning.
     """
     for event in events:
-        number = positive_integer(event["data"].get("number"))
+        number = count_of(event["data"].get("number"))
         if not 0 < number <= MAX_QUESTIONS:
             continue
         if event["kind"] == "question":

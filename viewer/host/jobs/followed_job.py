@@ -21,11 +21,11 @@ from viewer.records.limits import (
     has_cost_quota,
     limit_in,
     limits_in,
-    positive_integer,
     reached_shared_limit,
     seconds_of,
 )
 from viewer.records.prices import price_job
+from viewer.stores.protocol import count_of
 
 # How often followers read their spools.
 #
@@ -136,9 +136,8 @@ def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
     if enforcer.reached and kind in (*WORK_STARTED, *unit_events("started")):
         return _stop(enforcer.job, enforcer.reached)
     if kind in TOKEN_EVENTS:
-        enforcer.tokens = max(
-            enforcer.tokens + positive_integer(data.get("tokens")), positive_integer(data.get("total_tokens"))
-        )
+        counted = enforcer.tokens + count_of(data.get("tokens"))
+        enforcer.tokens = count_of(max(counted, count_of(data.get("total_tokens"))))
     elif kind in unit_events("completed"):
         enforcer.steps += 1
     enforcer.reached = enforcer.reached or _job_limit_reached(enforcer)

@@ -24,6 +24,7 @@ from viewer.host.jobs.events import (
     redact_answers,
     redactor_of,
     rows_of,
+    storable,
 )
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.followed_job import POLL_SECONDS, FollowedJob, followed_rows, pace
@@ -51,12 +52,16 @@ from viewer.records.prices import price_job
 from viewer.records.queue import claimants
 from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
+from viewer.stores.protocol import count_of
 
 # The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2
 
 # Between two attempts to store what a full disk did not.
 FULL_DISK_SECONDS = 1.0
+
+# What every kernel uses at most.
+MAX_PROCESS_ID = 2**22
 
 logger = logging.getLogger(__name__)
 
@@ -195,12 +200,15 @@ def handle_event(state: FollowedJob, event: SpoolEvent) -> None:
         state.cancellation = Cancellation(state.job, step=1)
     if event["kind"] == "started":
         state.job.mark_running()
-        if state.job.process_id is None and isinstance(event["data"].get("pid"), int):
+        process_id = count_of(event["data"].get("pid"))
+        if state.job.process_id is None and 0 < process_id <= MAX_PROCESS_ID:
             # The worker that started it was killed before it could store this.
-            state.job.record_process(processes.leader_of(event["data"]["pid"], state.storage))
+            state.job.record_process(processes.leader_of(process_id, state.storage))
     elif event["kind"] == "checkpoint":
         # Another thread imports it, so that events never wait for an import.
-        state.importer.submit(import_and_log, state.job, str(event["data"].get("path") or ""))
+        path = event["data"].get("path")
+        source = path if isinstance(path, str) and path == storable(path) else ""
+        state.importer.submit(import_and_log, state.job, source)
     elif event["kind"] == "ended":
         state.last_event, state.last_event_at = event, time.monotonic()
 

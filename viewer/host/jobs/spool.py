@@ -54,6 +54,7 @@ the runner waits for it without a time limit.
 import errno
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable
@@ -85,6 +86,9 @@ MIN_HIDDEN = 8
 MAX_EVENT_BYTES = 256 * 1024
 # Read at once.
 MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
+# What every database can store as a number.
+MAX_EVENTS = 2**31 - 1
+KIND = re.compile(r"[a-z_]{1,40}")
 # The end of the year 9999: a clock may be wrong.
 MAX_SECONDS = 253402300799
 
@@ -215,13 +219,10 @@ def event_from(line: bytes) -> SpoolEvent | None:
     try:
         # NaN and infinity are not JSON, and no database stores them.
         event = json.loads(line, parse_constant=str)
-        if event["seq"] > 0 and 0 <= event["at"] < MAX_SECONDS and isinstance(event["data"], dict):
-            return SpoolEvent(
-                seq=int(event["seq"]),
-                at=float(event["at"]),
-                kind=str(event["kind"])[:40],
-                data=event["data"],
-            )
-    except (ValueError, TypeError, KeyError, RecursionError):
+        seq, at, kind, data = int(event["seq"]), float(event["at"]), event["kind"], event["data"]
+        has_kind = KIND.fullmatch(kind) is not None
+        if has_kind and 0 < seq <= MAX_EVENTS and 0 <= at < MAX_SECONDS and isinstance(data, dict):
+            return SpoolEvent(seq=seq, at=at, kind=kind, data=data)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return None

@@ -16,7 +16,7 @@ from viewer.formats import moment_text
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import JobEvent
-from viewer.records.limits import positive_integer
+from viewer.stores.protocol import count_of
 
 # The progress of a job, computed from its events. Pure.
 
@@ -91,7 +91,7 @@ def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
     return [
         ShownStep(
             unit=str(step.get("unit", "")),
-            position=int(step.get("position") or position),
+            position=count_of(step.get("position")) or position,
             title=short_title(str(step.get("title", ""))),
             agent=str(step.get("agent") or ""),
             action=str(step.get("action", "")),
@@ -109,17 +109,17 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
     progress.seq = seq
     subject, _, happened = kind.partition("_")
     if kind == "steps":
-        name_steps(progress, data.get("steps") or [])
+        name_steps(progress, data.get("steps"))
     elif subject in unit_subjects():
         move_step(progress, subject, happened, data)
     elif kind in {"model_completed", "cache_warmed"}:
-        progress.tokens = positive_integer(data.get("total_tokens")) or progress.tokens
+        progress.tokens = count_of(data.get("total_tokens")) or progress.tokens
     elif kind == "text":
         add_text(progress, str(data.get("text") or ""), str(data.get("agent") or ""))
     elif kind == "question":
-        progress.asks[positive_integer(data.get("number"))] = str(data.get("prompt") or "")
+        progress.asks[count_of(data.get("number"))] = str(data.get("prompt") or "")
     elif kind in {"answered", "withdrawn"}:
-        progress.asks.pop(positive_integer(data.get("number")), None)
+        progress.asks.pop(count_of(data.get("number")), None)
     elif kind == "ended":
         progress.running = ""
 
@@ -140,10 +140,11 @@ def halt(progress: Progress, *, has_failed: bool, has_succeeded: bool = False) -
         step.state = ends.get(step.state, step.state)
 
 
-def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
-    """Add the steps that only the runner can know."""
+def name_steps(progress: Progress, found: Any) -> None:
+    """Add the steps that only the runner can know. It may have written anything."""
     known = {step.unit for step in progress.steps}
-    for step in steps_from([entry for entry in found if isinstance(entry, Mapping)]):
+    entries = found if isinstance(found, list) else []
+    for step in steps_from([entry for entry in entries if isinstance(entry, Mapping)]):
         if step.unit not in known:
             step.position = len(progress.steps) + 1
             progress.steps.append(step)
@@ -292,7 +293,7 @@ def row_of(event: JobEvent) -> EventRow:
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else detail_name(event.kind), "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
-        tokens=positive_integer(data.get("tokens")),
+        tokens=count_of(data.get("tokens")),
     )
 
 

@@ -27,6 +27,7 @@ from viewer.presentation.jobs.events import EventList, Progress, add_events, adv
 from viewer.presentation.jobs.status import usage_label
 from viewer.presentation.listing import Column, Listing, Statuses, choices, filter_in, headings, order_of
 from viewer.records.limits import limits_in, seconds_of
+from viewer.stores.protocol import count_of
 
 # The table of jobs. The address of the page holds its filter, order and page number.
 
@@ -213,7 +214,7 @@ def published(job: Job) -> Published | None:
     event = job.events.filter(kind="published").order_by("-seq").first()
     if event is None:
         return None
-    count, thread = int(event.data.get("checkpoints") or 0), str(event.data.get("thread"))
+    count, thread = count_of(event.data.get("checkpoints")), str(event.data.get("thread"))
     text = ngettext(
         "%(count)s checkpoint written to %(thread)s.", "%(count)s checkpoints written to %(thread)s.", count
     )

@@ -33,6 +33,7 @@ from viewer.presentation.jobs.events import (
 )
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.share_links import state_of, states_of
+from viewer.stores.protocol import count_of
 from viewer.web.live.admission import NORMAL_CLOSURE, NOT_THERE
 
 HOME = "home"
@@ -418,7 +419,7 @@ def questions_in(
     job: Job, events: Sequence[JobEvent], *, everything: bool
 ) -> tuple[list[Question], list[Question]]:
     """Return the questions of these events: the pending ones, and the others."""
-    numbers = {event.data.get("number") for event in events if event.kind in ASKING}
+    numbers = {count_of(event.data.get("number")) for event in events if event.kind in ASKING}
     if not numbers and not everything:
         return [], []
     questions = job.questions.select_related("answered_by").order_by("number")
