@@ -406,7 +406,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "viewer.records.permissions.permissions_context",
-                "viewer.models.annotations.settings_context",
+                "viewer.models.reader_settings.settings_context",
                 "viewer.web.views.server.notice_context",
             ],
         },

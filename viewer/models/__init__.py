@@ -1,14 +1,6 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
-from viewer.models.annotations import (
-    Annotation,
-    AnnotationVersion,
-    Collection,
-    CollectionItem,
-    Comment,
-    ReaderSettings,
-    ShareLink,
-)
+from viewer.models.annotations import Annotation, AnnotationVersion, Collection, CollectionItem, Comment
 from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.columns import uuid_of
 from viewer.models.hosts import AttemptCount, Host, Pool, Presence
@@ -16,6 +8,7 @@ from viewer.models.jobs import DayLimits, Job, JobEvent, Question, RecordedCode,
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.notifications import MutedRun, Notification, NotificationTarget
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
+from viewer.models.reader_settings import ReaderSettings
 from viewer.models.roles import Access, Level, Right, Role, Team, access_of
 from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, is_scratch_key, run_uid
 from viewer.models.search import (
@@ -26,4 +19,4 @@ from viewer.models.search import (
     SearchEntry,
     SearchFacet,
 )
-from viewer.models.tokens import ApiToken, IdempotencyKey, Invitation, InvitationState
+from viewer.models.tokens import ApiToken, IdempotencyKey, Invitation, InvitationState, ShareLink

@@ -1,4 +1,4 @@
-"""What people write, collect, share and set: annotations, comments, collections, links and settings."""
+"""What people write and collect: annotations, comments and collections."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.jobs import Question
@@ -106,138 +104,6 @@ class AnnotationVersion(AnnotationTexts):
 
     def __str__(self) -> str:
         return f"{self.name or self.note[:40]} {self.changed_at}"
-
-
-# Links with which people without a login see one object.
-
-
-class ShareLinkQuerySet(VisibleQuerySet["ShareLink"]):
-    """Queries for share links."""
-
-    def condition(self, access: Access, level: int) -> Q:
-        """The person's own."""
-        return Q(made_by=access.user)
-
-
-class ShareLink(models.Model):
-    """A link to one object. Its token is in the link only: the row has a hash of it."""
-
-    class Kind(models.TextChoices):
-        RUN = "run", _("Run")
-        CHECKPOINT = "checkpoint", _("Checkpoint")
-        COMPARISON = "comparison", _("Comparison")
-        SEARCH = "search", _("Search")
-        JOB = "job", _("Job")
-
-    # SHA-256 of the token, which has 256 random bits.
-    token_hash = models.CharField(max_length=64, unique=True)
-    kind = models.CharField(max_length=20, choices=Kind)
-    # The reference to the object (viewer/presentation/share_links.py).
-    target = models.TextField()
-    # Its title when the link was made, for the list of links.
-    title = models.CharField(max_length=300)
-    # The keys of the locations that the object belongs to. Keys are never used again.
-    locations = models.JSONField(default=list)
-    # A link ends with the account of its maker.
-    made_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="share_links"
-    )
-    created_at = models.DateTimeField(default=timezone.now)
-    expires_at = models.DateTimeField()
-    revoked_at = models.DateTimeField(null=True, blank=True)
-    # Browser sessions that opened it, without those of its maker and of link previews.
-    views = models.PositiveIntegerField(default=0)
-    last_viewed_at = models.DateTimeField(null=True, blank=True)
-    # Whether a chat shows the title, and of a run a picture, where the link is pasted.
-    unfurls = models.BooleanField(default=False)
-
-    objects = VisibleManager.from_queryset(ShareLinkQuerySet)()
-
-    class Meta:
-        ordering = ["-created_at", "-pk"]
-
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()}: {self.title}"
-
-    @property
-    def has_expired(self) -> bool:
-        return self.expires_at <= timezone.now()
-
-    def revoke(self) -> None:
-        """Record that the link no longer works. A second revocation changes nothing."""
-        ShareLink.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
-        self.refresh_from_db(fields=["revoked_at"])
-
-    def count_view(self) -> None:
-        """Count one more session that opened it."""
-        seen = {"views": models.F("views") + 1, "last_viewed_at": timezone.now()}
-        ShareLink.objects.filter(pk=self.pk).update(**seen)
-
-
-# A user's settings for the appearance and notifications of pages.
-
-
-class ReaderSettings(models.Model):
-    """The settings of one user. A user without a row has the defaults."""
-
-    class Theme(models.TextChoices):
-        SYSTEM = "system", _("As the system")
-        LIGHT = "light", _("Light")
-        DARK = "dark", _("Dark")
-
-    class TimeZone(models.TextChoices):
-        SERVER = "server", _("Time zone of the server")
-        LOCAL = "local", _("Time zone of your browser")
-        UTC = "utc", _("UTC")
-
-    class Clock(models.TextChoices):
-        HOURS_24 = "24", _("24 hours")
-        HOURS_12 = "12", _("12 hours")
-
-    class Density(models.TextChoices):
-        COMFORTABLE = "comfortable", _("Comfortable")
-        COMPACT = "compact", _("Compact")
-
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reader_settings"
-    )
-    theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
-    time_zone = models.CharField(max_length=20, choices=TimeZone, default=TimeZone.SERVER)
-    clock = models.CharField(max_length=20, choices=Clock, default=Clock.HOURS_24)
-    density = models.CharField(max_length=20, choices=Density, default=Density.COMFORTABLE)
-    # A code of LANGUAGES; empty for the browser's language.
-    language = models.CharField(max_length=20, blank=True, default="")
-    # Whether an open page shows a desktop notification when its job ends or asks.
-    notifies = models.BooleanField(default=False)
-
-    def __str__(self) -> str:
-        return f"{self.user_id}: {self.theme}"
-
-
-def settings_of(user: Any) -> ReaderSettings:
-    """Return the settings of a user; the defaults, not stored, if there are none."""
-    if not user.is_authenticated:
-        return ReaderSettings()
-    # Django caches the result on the user, so each request queries once.
-    try:
-        found: ReaderSettings = user.reader_settings
-    except ReaderSettings.DoesNotExist:
-        return ReaderSettings(user=user)
-    return found
-
-
-def chosen_language(user: Any) -> str:
-    """Return the code of the language that a user has chosen; empty for the browser's."""
-    language = settings_of(user).language
-    return language if language in dict(settings.LANGUAGES) else ""
-
-
-def settings_context(request: HttpRequest) -> dict[str, Any]:
-    """Return the settings of the user, which are only read where a template uses them."""
-    return {
-        "reader_settings": SimpleLazyObject(lambda: settings_of(request.user)),
-        "server_zone": settings.TIME_ZONE,
-    }
 
 
 # Comments on runs, checkpoints, comparisons and questions.
