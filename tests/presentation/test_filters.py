@@ -1,23 +1,8 @@
 """The filters and tags of templates."""
 
-from collections import Counter
-from pkgutil import iter_modules
-
 import pytest
-from django.template.engine import Engine
 
-import viewer.templatetags
 from viewer.formats import duration
-
-
-def test_no_two_filters_or_tags_share_a_name() -> None:
-    """A template that loads both libraries would use the one that it loads last."""
-    libraries = [
-        Engine.get_default().template_libraries[one.name]
-        for one in iter_modules(viewer.templatetags.__path__)
-    ]
-    names = Counter(name for library in libraries for name in (*library.filters, *library.tags))
-    assert [name for name, count in names.items() if count > 1] == []
 
 
 @pytest.mark.parametrize(

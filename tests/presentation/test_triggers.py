@@ -7,8 +7,8 @@ import pytest
 from viewer.formats import short_number, short_size
 from viewer.models import Checkpoint
 from viewer.presentation.run.branches import bars_of, shape_of, title_of, trigger_label
-from viewer.templatetags import figures
-from viewer.templatetags.figures import since
+from viewer.templatetags import forkline
+from viewer.templatetags.forkline import since
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_sizes_are_abbreviated(value: int, text: str) -> None:
     ],
 )
 def test_long_branch_names_are_truncated_in_the_middle(branch: str, text: str) -> None:
-    assert figures.short_branch(branch) == text
+    assert forkline.short_branch(branch) == text
 
 
 def test_long_times_since_the_start_are_less_precise() -> None:
@@ -95,5 +95,5 @@ def test_long_times_since_the_start_are_less_precise() -> None:
 
 
 def test_a_text_is_truncated_at_a_word() -> None:
-    assert figures.beginning("one two three", 9) == "one two …"
-    assert figures.beginning("one", 9) == "one"
+    assert forkline.beginning("one two three", 9) == "one two …"
+    assert forkline.beginning("one", 9) == "one"
