@@ -1,4 +1,4 @@
-"""The filters and tags of templates."""
+"""Durations as texts."""
 
 import pytest
 
