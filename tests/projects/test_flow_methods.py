@@ -9,14 +9,13 @@ from viewer.engines.crewai.flow_plan import (
     Condition,
     FlowMethod,
     Following,
-    Route,
-    RouterDecision,
     flow_methods,
     following,
 )
+from viewer.engines.plan import Decision, Route
 
 LOOP = "press_loop:LoopFlow"
-RETRY = RouterDecision("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)
+RETRY = Decision("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)
 
 
 def methods_of(folder: Path, source: str, entry_point: str = "flow:A") -> dict[str, FlowMethod]:
@@ -139,8 +138,8 @@ def test_a_router_with_unknown_results_leads_to_all_unclaimed_routes() -> None:
     assert ahead.certain == ("a", "e")
     assert ahead.possible == ("b", "d", "c")
     assert ahead.decisions == (
-        RouterDecision("a", (Route("x", ("b",)), Route("y", ("b",))), True),
-        RouterDecision("e", (Route("z", ("c",)),), False),
+        Decision("a", (Route("x", ("b",)), Route("y", ("b",))), True),
+        Decision("e", (Route("z", ("c",)),), False),
     )
 
 

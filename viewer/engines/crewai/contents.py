@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from viewer.engines.contents import Agent, Failure, short_title
@@ -28,15 +29,8 @@ def is_newer(version: str) -> bool:
     return have > known
 
 
-def unknown_parts(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the unknown and missing parts, such as ``memory_graph`` or ``entities[2] (swarm)``.
-
-    At most ``MAX_PARTS`` are returned.
-    """
-    return tuple(list(_unknown(body))[:MAX_PARTS])
-
-
-def _unknown(body: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_parts(body: Mapping[str, Any]) -> Iterator[str]:
+    """The unknown and missing parts, such as ``memory_graph`` or ``entities[2] (swarm)``."""
     yield from (key for key in body if key not in KNOWN_KEYS)
     if not isinstance(body.get("entities"), list):
         yield "entities"
@@ -178,10 +172,13 @@ class Contents:
 def contents_of(body: Body) -> Contents:
     """Return the contents of a decoded checkpoint."""
     entities = [entity for entity in listed(body.get("entities")) if isinstance(entity, dict)]
-    root = root_entity(entities)
+    position = root_position(list(map(_facts, entities)))
+    # What a person ran; empty if the checkpoint has no root entity.
+    root = {} if position is None else entities[position]
     kind = text(root.get("entity_type"))
     events = events_of(body)
-    agents = tuple(_agent(agent) for agent in _agent_dicts(root, kind))
+    found = [root] if kind == "agent" else listed(root.get("agents"))
+    agents = tuple(_agent(agent) for agent in found if isinstance(agent, dict))
     return Contents(
         kind=next((known for known in get_args(EntityKind) if known == kind), "unknown"),
         name=_name(root, kind, events),
@@ -195,7 +192,7 @@ def contents_of(body: Body) -> Contents:
         entities=tuple(_entity(entity, entity is root) for entity in entities),
         events=events,
         checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
-        unknown=unknown_parts(body),
+        unknown=tuple(islice(_unknown_parts(body), MAX_PARTS)),
         feedback=_feedback(root) if kind == STATE else None,
     )
 
@@ -214,12 +211,6 @@ def completed(contents: Contents) -> Contents:
     """The contents of a checkpoint at which the run completed: its other tasks were skipped."""
     tasks = (task if task.done else replace(task, is_skipped=True) for task in contents.tasks)
     return replace(contents, tasks=tuple(tasks))
-
-
-def root_entity(entities: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entity that a person ran; empty if the checkpoint has none."""
-    position = root_position(list(map(_facts, entities)))
-    return {} if position is None else entities[position]
 
 
 def _facts(entity: Body) -> EntityFacts:
@@ -252,12 +243,6 @@ def _inputs(root: Body, kind: str, events: tuple[Event, ...]) -> dict[str, Any]:
     own = text(root.get("checkpoint_kickoff_event_id"))
     kickoff = next((event for event in kickoffs if event.id == own), next(iter(kickoffs), None))
     return dict(kickoff.inputs) if kickoff else {}
-
-
-def _agent_dicts(root: Body, kind: str) -> list[dict[str, Any]]:
-    if kind == "agent":
-        return [dict(root)]
-    return [agent for agent in listed(root.get("agents")) if isinstance(agent, dict)]
 
 
 def _agent(agent: Body) -> Agent:

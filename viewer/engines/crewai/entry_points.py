@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from viewer.engines.crewai.recorded_events import STATE
+from viewer.engines.crewai.recorded_events import STATE, listed, mapping
 from viewer.engines.entry_points import (
     EntryPoint,
     EntryPointLabels,
@@ -82,7 +82,7 @@ def may_be_definition(path: Path) -> bool:
 def agent_definitions(folder: Path, entry_point: str, crew: Definition) -> Iterator[Definition]:
     """Yield the definitions of a crew's agents, whose files are in ``agents`` next to the crew's file."""
     agents = (folder / entry_point).parent / "agents"
-    names = [*_listed(crew.get("agents")), crew.get("manager_agent")]
+    names = [*listed(crew.get("agents")), crew.get("manager_agent")]
     for name in names[:MAX_AGENTS]:
         if isinstance(name, str) and re.fullmatch(r"\w[\w -]*", name):
             found = (_read(agents / f"{name}{suffix}") for suffix in JSON_SUFFIXES)
@@ -105,10 +105,10 @@ def texts_in(value: Any) -> Iterator[str]:
 def _read(path: Path) -> Definition:
     text = text_at(path, MAX_DEFINITION_BYTES)
     try:
-        value = parse_jsonc(text) if path.name.endswith(JSON_SUFFIXES) else FewAliases(text).get_single_data()
+        is_json = path.name.endswith(JSON_SUFFIXES)
+        return mapping(parse_jsonc(text) if is_json else FewAliases(text).get_single_data())
     except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError, MemoryError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def parse_jsonc(text: str) -> Any:
@@ -144,10 +144,6 @@ def text_at(path: Path, max_bytes: int) -> str:
         return (content_at(path, max_bytes) or b"").decode()
     except ValueError:
         return ""
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 # Finds the flows, crews and agents of a project by reading its source. Nothing is run.
@@ -389,5 +385,5 @@ def _project_settings(folder: Path) -> dict[str, Any]:
 def _table(settings: dict[str, Any], *names: str) -> dict[str, Any]:
     value: Any = settings
     for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
+        value = mapping(value).get(name)
+    return mapping(value)

@@ -13,7 +13,9 @@ from typing import Any
 
 from viewer.engines.crewai.entry_points import Definition, is_file, read_definition
 from viewer.engines.crewai.input_names import sources_of
+from viewer.engines.crewai.recorded_events import mapping
 from viewer.engines.entry_points import aliases_in, assigned_texts, last_name
+from viewer.engines.plan import Decision, Route
 
 # A hostile record may claim any number of iterations of a loop.
 MAX_METHOD_RUNS = 20_000
@@ -59,32 +61,16 @@ class FlowMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """The methods that a router's ``label`` triggers; empty if nothing listens to the label."""
-
-    label: str
-    methods: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RouterDecision:
-    """A router that runs or may run. ``is_open`` is true if it may return labels without a route."""
-
-    router: str
-    routes: tuple[Route, ...]
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Following:
     """What follows in a flow. ``certain`` methods run; ``possible`` methods run if a router leads to them.
 
+    ``decisions`` are those of the routers that run or may run, by the labels that they may return.
     ``fits`` is False if the flow's source cannot have led to the record.
     """
 
     certain: tuple[str, ...] = ()
     possible: tuple[str, ...] = ()
-    decisions: tuple[RouterDecision, ...] = ()
+    decisions: tuple[Decision, ...] = ()
     fits: bool = True
 
 
@@ -166,16 +152,16 @@ def following(
     walk.walk()
     fits = bool(walk.unclear or not any(walk.left.values())) and not counts.keys() - names
     certain, possible = dict.fromkeys(walk.next), dict.fromkeys(walk.unclear)
-    decisions: dict[str, RouterDecision] = {}
+    decisions: dict[str, Decision] = {}
     _reach(methods, certain, walk.happened, decisions)
     for router in walk.unclear:
         decisions.setdefault(router, _decision(methods, next(one for one in methods if one.name == router)))
     wanted = deque(decision for decision in decisions.values())
     while wanted:
-        reached = dict.fromkeys(name for route in wanted.popleft().routes for name in route.methods)
+        reached = dict.fromkeys(name for route in wanted.popleft().routes for name in route.units)
         fresh = {name: None for name in reached if name not in possible}
         possible |= fresh
-        more: dict[str, RouterDecision] = {}
+        more: dict[str, Decision] = {}
         happened = walk.happened | certain.keys() | possible.keys()
         _reach(methods, fresh, happened, more)
         possible |= fresh
@@ -189,7 +175,7 @@ def _reach(
     methods: Sequence[FlowMethod],
     reached: dict[str, None],
     happened: set[str],
-    decisions: dict[str, RouterDecision],
+    decisions: dict[str, Decision],
 ) -> None:
     """Add to ``reached`` what follows without a router's decision, and to ``decisions`` its routers."""
     by_name = {one.name: one for one in methods}
@@ -207,7 +193,7 @@ def _reach(
                 waiting.append(one.name)
 
 
-def _decision(methods: Sequence[FlowMethod], router: FlowMethod) -> RouterDecision:
+def _decision(methods: Sequence[FlowMethod], router: FlowMethod) -> Decision:
     labels = list(router.labels)
     if router.is_open:
         names = {one.name for one in methods}
@@ -215,7 +201,7 @@ def _decision(methods: Sequence[FlowMethod], router: FlowMethod) -> RouterDecisi
         conditions = [part for one in methods for part in (one.listens_to, one.starts_on) if part]
         heard = dict.fromkeys(label for condition in conditions for label in condition.mentioned())
         labels += [label for label in heard if label not in names | others and label not in labels]
-    return RouterDecision(
+    return Decision(
         router.name, tuple(Route(label, _listening(methods, label)) for label in labels), router.is_open
     )
 
@@ -377,9 +363,8 @@ def _members(name: str, names: _Names) -> dict[str, str]:
 def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:
     for keyword in call.keywords if call else ():
         if keyword.arg == "emit":
-            listed = (
-                keyword.value.elts if isinstance(keyword.value, ast.List | ast.Tuple) else [keyword.value]
-            )
+            value = keyword.value
+            listed = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
             return tuple(text for one in listed if (text := _text(one, names)))
     return ()
 
@@ -452,22 +437,20 @@ def _annotated(node: ast.expr, names: _Names, depth: int = 0) -> Iterator[str]:
 
 
 def _declared(definition: Definition) -> list[FlowMethod]:
-    methods = definition.get("methods")
     return [
         _declared_method(name, method)
-        for name, method in (methods if isinstance(methods, dict) else {}).items()
+        for name, method in mapping(definition.get("methods")).items()
         if isinstance(name, str) and isinstance(method, dict)
     ]
 
 
 def _declared_method(name: str, method: Mapping[str, Any]) -> FlowMethod:
-    start, feedback = method.get("start"), method.get("human_feedback")
+    start = method.get("start")
     emit = _strings(method.get("emit"))
     is_router = bool(method.get("router"))
-    if isinstance(feedback, dict) and _strings(feedback.get("emit")):
-        emit, is_router = _strings(feedback.get("emit")), True
-    action = method.get("do")
-    expression = str(action.get("expr") or "") if isinstance(action, dict) else ""
+    if outcomes := _strings(mapping(method.get("human_feedback")).get("emit")):
+        emit, is_router = outcomes, True
+    expression = str(mapping(method.get("do")).get("expr") or "")
     guessed = tuple(dict.fromkeys(one or other for one, other in QUOTED.findall(expression)))
     return FlowMethod(
         name,

@@ -17,6 +17,7 @@ from viewer.engines.crewai.entry_points import (
     text_at,
     texts_in,
 )
+from viewer.engines.crewai.recorded_events import listed, mapping
 from viewer.engines.entry_points import (
     ANNOTATIONS,
     JSON_TYPES,
@@ -84,8 +85,7 @@ def _declared(folder: Path, entry_point: str, kind: str) -> Iterator[InputName]:
         found = {one.name: one for one in _of_declared_flow(folder, definition)}
         used = {name for text in texts_in(definition.get("methods")) for name in STATE.findall(text)}
     else:
-        defaults = definition.get("inputs")
-        found = {one.name: one for one in _with_defaults(defaults)}
+        found = {one.name: one for one in _with_defaults(definition.get("inputs"))}
         declared = [definition.get("tasks"), *agent_definitions(folder, entry_point, definition)]
         used = {name for text in texts_in(declared) for name in placeholder_names(text)}
     yield from (InputName(name) for name in sorted(used - found.keys()))
@@ -101,17 +101,15 @@ def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputNam
     if name:
         classes = [tree for _, tree in sources_of(folder, module)]
         yield from _of_state(name, _classes_in(classes))
-    schema = state.get("json_schema")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    for key, value in (properties if isinstance(properties, dict) else {}).items():
-        field = value if isinstance(value, dict) else {}
+    for key, value in mapping(mapping(state.get("json_schema")).get("properties")).items():
+        field = mapping(value)
         kind = JSON_TYPES.get(str(field.get("type")))
         yield _with_default(str(key), kind, field.get("default"))
     yield from _with_defaults(state.get("default"))
 
 
 def _with_defaults(values: Any) -> Iterator[InputName]:
-    for key, value in (values if isinstance(values, dict) else {}).items():
+    for key, value in mapping(values).items():
         yield _with_default(str(key), type(value) if type(value) in JSON_TYPES.values() else None, value)
 
 
@@ -269,8 +267,7 @@ def conditional_tasks(folder: Path, entry_point: str) -> ConditionalTasks:
 
 
 def _declared_tasks(folder: Path, entry_point: str) -> Iterator[tuple[str, str]]:
-    tasks = read_definition(folder, entry_point).get("tasks")
-    for task in tasks if isinstance(tasks, list) else ():
+    for task in listed(read_definition(folder, entry_point).get("tasks")):
         if isinstance(task, dict) and (task.get("type") in DECLARED or task.get("condition")):
             yield str(task.get("name") or ""), str(task.get("description") or "")
 

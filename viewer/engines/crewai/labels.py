@@ -380,10 +380,7 @@ def unmatched(report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Com
 
 def _component(part: Mapping[str, Any]) -> Component:
     unit, agent = part.get("task") or 0, part.get("agent") or ""
-    return Component(part["what"], part["name"], part["fate"], _loss_name(part, unit, agent), unit, agent)
-
-
-def _loss_name(part: Mapping[str, Any], task: int, agent: str) -> str:
-    """The name by which a person accepts the loss. forkline_crewai/components.py builds the same."""
-    owner = f"task {task}" if task else agent
-    return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)
+    owner = f"task {unit}" if unit else agent
+    # forkline_crewai/components.py builds the same.
+    loss_name = "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)
+    return Component(part["what"], part["name"], part["fate"], loss_name, unit, agent)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from viewer.engines.answer_schema import MAX_OPTIONS
 from viewer.engines.contents import Agent
 from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.flow_plan import FlowMethod, Following, RouterDecision, flow_methods, following
+from viewer.engines.crewai.flow_plan import FlowMethod, Following, flow_methods, following
 from viewer.engines.crewai.input_names import (
     ConditionalTasks,
     conditional_tasks,
@@ -23,7 +23,6 @@ from viewer.engines.plan import (
     NO_SCHEMA,
     Action,
     AnswerOption,
-    Decision,
     Editable,
     EditableOutput,
     EditRefused,
@@ -31,7 +30,6 @@ from viewer.engines.plan import (
     OpenQuestion,
     Outlook,
     Reason,
-    Route,
     Schema,
     Step,
     StoredValue,
@@ -77,20 +75,10 @@ def inputs_used(contents: Contents, task: Task) -> frozenset[str]:
     return frozenset([*named, *named_by_value])
 
 
-def roles_mentioning(contents: Contents, names: Collection[str]) -> list[str]:
-    """The roles of the agents whose texts contain the stored values of these inputs."""
-    return [
-        agent.role for agent in contents.agents if any(_mentions(agent, name, contents) for name in names)
-    ]
-
-
 def _mentions(agent: Agent, name: str, contents: Contents) -> bool:
+    """Whether the texts of an agent contain the stored value of an input as the engine formats it."""
     texts = f"{agent.role}\n{agent.goal}\n{agent.backstory}"
-    return name in contents.inputs and _contains(contents.inputs[name], texts)
-
-
-def _contains(value: Any, texts: str) -> bool:
-    """Whether the texts contain the value as the engine formats it."""
+    value = contents.inputs.get(name)
     formatted = value.strip() if isinstance(value, str) else str(value)
     if isinstance(value, bool) or value is None or len(formatted) < MIN_CHARACTERS:
         return False
@@ -286,15 +274,9 @@ def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
     _refuse_unknown(units, edits)
     for position, unit in enumerate(units, 1):
         if unit.id in edits.outputs and not unit.done:
-            raise EditRefused(
-                "edit.output_of_unfinished_task",
-                position=position,
-            )
+            raise EditRefused("edit.output_of_unfinished_task", position=position)
         if unit.id in edits.outputs and unit.id in edits.again:
-            raise EditRefused(
-                "edit.rerun_and_edited",
-                position=position,
-            )
+            raise EditRefused("edit.rerun_and_edited", position=position)
         if unit.id in edits.keep and unit.id in edits.again:
             raise EditRefused("edit.rerun_and_held", position=position)
         if unit.id in edits.keep and not unit.done:
@@ -359,7 +341,9 @@ def following_of(contents: Contents, methods: Any, answer: str = "") -> Followin
     if asked := contents.feedback:
         # CrewAI continues with what listens to the method, whatever has run before.
         ahead = [replace(one, starts=one.name == asked.method, starts_on=None) for one in methods]
-        outcomes = [one for one in asked.outcomes if one.lower() == first_line(answer).lower()]
+        # The runner reads the outcome from the first line as well.
+        first_line = answer.strip().partition("\n")[0].strip()
+        outcomes = [one for one in asked.outcomes if one.lower() == first_line.lower()]
         return following(ahead, {asked.method: 1}, {asked.method: outcomes} if outcomes else {})
     if contents.kind == STATE:
         return following(methods, {}, {})
@@ -369,11 +353,6 @@ def following_of(contents: Contents, methods: Any, answer: str = "") -> Followin
             results.setdefault(event.subject, []).append(event.text[:MAX_LABEL])
     counts = {method.name: max(method.count, int(method.done)) for method in contents.methods}
     return following(methods, counts, results)
-
-
-def first_line(answer: str) -> str:
-    """The line of an answer that may name its outcome, as the runner reads it."""
-    return answer.strip().partition("\n")[0].strip()
 
 
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
@@ -405,7 +384,7 @@ def outlook(contents: Contents, source: Any = None) -> Outlook:
         notes.append(UserMessage("edit.flow_source_changed"))
     if not (ahead.certain or ahead.possible or ahead.decisions):
         notes.append(UserMessage("edit.flow_finished"))
-    return Outlook(tuple(map(_decision, ahead.decisions)), tuple(notes))
+    return Outlook(ahead.decisions, tuple(notes))
 
 
 def has_finished(contents: Contents, source: Any) -> bool:
@@ -414,11 +393,6 @@ def has_finished(contents: Contents, source: Any) -> bool:
     if ahead is None or not ahead.fits or not any(method.done for method in contents.methods):
         return False
     return not (ahead.certain or ahead.possible or ahead.decisions)
-
-
-def _decision(decision: RouterDecision) -> Decision:
-    routes = tuple(Route(route.label, route.methods) for route in decision.routes)
-    return Decision(decision.router, routes, decision.is_open)
 
 
 def previous_calls(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> list[ModelCall]:
@@ -470,7 +444,10 @@ def editable(contents: Contents) -> Editable:
         # The engine finds the flow by its id, so the id must not be edited.
         state = {name: value for name, value in state.items() if name != "id"}
     inputs = None if state is not None else _inputs(contents)
-    outputs = tuple(map(_output, _finished(contents.tasks)))
+    outputs = tuple(
+        EditableOutput(task.id, task.position, task.title, task.agent, task.output or "", task.output_json)
+        for task in _finished(contents.tasks)
+    )
     return Editable(inputs, state, outputs, questions=tuple(_questions(contents)))
 
 
@@ -488,14 +465,11 @@ def _questions(contents: Contents) -> Iterator[OpenQuestion]:
 def _inputs(contents: Contents) -> dict[str, Any]:
     """The inputs of the run, and ``MISSING`` for placeholders of its tasks that are not among the inputs."""
     if contents.kind == "agent":
-        return {PROMPT: _or_missing(agent_prompt(contents))}
+        prompt = agent_prompt(contents)
+        return {PROMPT: MISSING if prompt is None else prompt}
     used = [name for task in contents.tasks for name in placeholder_names(task.template)]
     missing = dict.fromkeys((name for name in used if name not in contents.inputs), MISSING)
     return {**contents.inputs, **missing}
-
-
-def _or_missing(value: Any) -> Any:
-    return MISSING if value is None else value
 
 
 def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
@@ -512,10 +486,6 @@ def _finished(tasks: Sequence[Task]) -> Iterator[Task]:
         if task.done and task.id and task.id not in seen:
             seen.add(task.id)
             yield task
-
-
-def _output(task: Task) -> EditableOutput:
-    return EditableOutput(task.id, task.position, task.title, task.agent, task.output or "", task.output_json)
 
 
 def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
@@ -547,16 +517,18 @@ def _values(contents: Contents, edits: Edits) -> Iterator[StoredValue]:
 
 def missing_code(contents: Contents) -> UserMessage | None:
     """What a crew without the project's code would lack; None for a flow or an agent."""
-    if contents.kind != "crew":
-        return None
-    return UserMessage("edit.code_missing")
+    return UserMessage("edit.code_missing") if contents.kind == "crew" else None
 
 
 def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
     """Which agents would use an edited input's former value without the project's code; None if none."""
     if contents.kind != "crew":
         return None
-    roles = roles_mentioning(contents, edits.inputs)
+    roles = [
+        agent.role
+        for agent in contents.agents
+        if any(_mentions(agent, name, contents) for name in edits.inputs)
+    ]
     if not roles:
         return None
     return UserMessage("edit.agents_have_former_value", {"roles": ", ".join(roles)})

@@ -340,7 +340,13 @@ def script(what: Reproduction) -> str:
 
 def _restored(what: Reproduction) -> list[str]:
     """The lines that restore the checkpoint and apply the edits."""
-    lines = [*_config(what), ""]
+    lines = [
+        "from crewai.state.checkpoint_config import CheckpointConfig",
+        *_provider(what),
+        "",
+        f"config = CheckpointConfig(restore_from={what.source!r}, provider=provider)",
+        "",
+    ]
     owner = _CLASSES.get(what.entity, "Crew")
     if what.entity == "flow":
         # A flow that is restored through the base class runs nothing.
@@ -391,15 +397,6 @@ def _from_state(what: Reproduction) -> list[str]:
     ]
 
 
-def _config(what: Reproduction) -> list[str]:
-    return [
-        "from crewai.state.checkpoint_config import CheckpointConfig",
-        *_provider(what),
-        "",
-        f"config = CheckpointConfig(restore_from={what.source!r}, provider=provider)",
-    ]
-
-
 def _provider(what: Reproduction) -> list[str]:
     module, name = (
         ("sqlite_provider", "SqliteProvider")
@@ -421,15 +418,12 @@ def _checkpoints(what: Reproduction) -> list[str]:
 def _edited_tasks(what: Reproduction) -> list[str]:
     if not what.outputs and not what.again:
         return []
-    lines = [
+    return [
         "",
         "import json",
         "",
         f"outputs = {literal(dict(what.outputs))}",
         f"again = {literal(set(what.again))}",
-    ]
-    return [
-        *lines,
         "for task in run.tasks:",
         "    if str(task.id) in again:",
         "        task.output = None",
@@ -462,9 +456,9 @@ def _new_run(what: Reproduction) -> list[str]:
 
 def _kickoff(what: Reproduction) -> list[str]:
     if what.entity == "agent":
-        prompt = what.inputs.get("messages", "")
-        return ["", f"result = run.kickoff({literal(prompt)})", "print(result)"]
-    given = f"inputs={literal(dict(what.inputs))}" if what.inputs else ""
+        given = literal(what.inputs.get("messages", ""))
+    else:
+        given = f"inputs={literal(dict(what.inputs))}" if what.inputs else ""
     return ["", f"result = run.kickoff({given})", "print(result)"]
 
 

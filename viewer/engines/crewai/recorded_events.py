@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -267,20 +267,18 @@ GROUPS = {
 
 def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
     """Return the events of the CrewAI in this environment, in groups; ``USUAL`` if they cannot be read."""
-    for engine in _engine_folders(interpreter) if interpreter else ():
+    if interpreter is None:
+        return USUAL
+    # A link is not resolved, since the interpreter that it points to is outside the environment.
+    environment = interpreter.parent.parent
+    windows = environment / "Lib" / "site-packages" / "crewai"
+    for engine in (*environment.glob("lib/python3*/site-packages/crewai"), windows):
         try:
             changed = (engine / CONFIG).stat().st_mtime_ns
         except OSError:
             continue
         return _read(engine, changed) or USUAL
     return USUAL
-
-
-def _engine_folders(interpreter: Path) -> Iterator[Path]:
-    # A link is not resolved, since the interpreter that it points to is outside the environment.
-    environment = interpreter.parent.parent
-    yield from environment.glob("lib/python3*/site-packages/crewai")
-    yield environment / "Lib" / "site-packages" / "crewai"
 
 
 @lru_cache(maxsize=16)

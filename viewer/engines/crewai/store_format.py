@@ -250,11 +250,10 @@ _state = msgspec.json.Decoder(_State)
 _name = msgspec.json.Decoder(str | None)
 
 
-def root_of(entities: Iterable[Entity]) -> Entity | None:
+def root_of(entities: Sequence[Entity]) -> Entity | None:
     """Return the root entity; None if there is none."""
-    all_of_them = list(entities)
-    position = root_position([entity.facts for entity in all_of_them])
-    return None if position is None else all_of_them[position]
+    position = root_position([entity.facts for entity in entities])
+    return None if position is None else entities[position]
 
 
 def entity_type_of(entity: Entity | None) -> str:

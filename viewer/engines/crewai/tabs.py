@@ -76,7 +76,8 @@ def _outputs(contents: Contents) -> Iterator[Output]:
         elif event.kind == "method_execution_finished" and method is not None:
             yield from _of_method(method, contents)
         elif event.text:
-            yield _of_event(event, contents)
+            title = event.subject or event.agent or contents.name
+            yield Output(title, event.text, event.agent if event.agent != title else "", event=event.kind)
     for task in reversed(contents.tasks):
         yield from _of_task(task)
     for method in reversed(contents.methods):
@@ -99,11 +100,6 @@ def _of_method(method: Method, contents: Contents) -> Iterator[Output]:
     state = {name: value for name, value in (contents.flow_state or {}).items() if name != "id"}
     if state:
         yield Output(method.name, None, unit=method.name, state=state)
-
-
-def _of_event(event: Event, contents: Contents) -> Output:
-    title = event.subject or event.agent or contents.name
-    return Output(title, event.text, event.agent if event.agent != title else "", event=event.kind)
 
 
 # The tabs of the checkpoint page that CrewAI adds.

@@ -160,15 +160,7 @@ def changed_channels(body: Mapping[str, Any]) -> dict[str, ChangedChannel]:
 
 def snapshot_in(value: Any) -> Any:
     """The value in a snapshot of a channel; any other value unchanged."""
-    return value["fields"] if _is_snapshot(value) else value
-
-
-def _is_snapshot(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and set(value) == {"__type__", "fields"}
-        and value["__type__"] == "DeltaSnapshot"
-    )
+    return value[FIELDS] if is_typed(value) and value[TYPE] == "DeltaSnapshot" else value
 
 
 def _rebuilt(found: Mapping[str, Any]) -> ChangedChannel:

@@ -337,7 +337,7 @@ def _task(attempt: super_steps.Attempt, node: str, writes: Sequence[Mapping[str,
         node=node,
         writes=tuple(values),
         interrupts=tuple(
-            Interrupt(_text(one.get("id")), one.get("value"), _schema(one.get("response_schema")))
+            Interrupt(_text(one.get("id")), one.get("value"), mapping(one.get("response_schema")) or None)
             for write in writes
             if write["index"] == super_steps.INTERRUPT
             for one in super_steps.interrupt_fields(write.get("value"))
@@ -360,10 +360,6 @@ def _continued(task: Task, late: Mapping[str, Sequence[Mapping[str, Any]]]) -> T
     """
     writes = [Write(_text(one.get("channel")), one.get("value")) for one in late.get(task.id[8:], ())]
     return replace(task, writes=tuple(writes), is_continued=True)
-
-
-def _schema(value: Any) -> Mapping[str, Any] | None:
-    return value if isinstance(value, dict) and value else None
 
 
 def _values_of_function(values: Mapping[str, Any]) -> dict[str, Any]:

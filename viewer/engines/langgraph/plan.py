@@ -239,7 +239,7 @@ def _schema(text: Any) -> Mapping[str, Any] | None:
         found = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found else None
+    return mapping(found) or None
 
 
 def _in_words(asked: Any) -> str:

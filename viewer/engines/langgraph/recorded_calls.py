@@ -343,7 +343,9 @@ _TITLES = {
 def script(what: Reproduction) -> str:
     """The script's source. A fork runs on a copy of the store; a resume or new run writes to the store."""
     store = what.source.rpartition("#")[0] or what.location
-    values, objects = _without_objects(what)
+    # Objects cannot be written as Python source.
+    objects = [name for name, value in what.state.items() if _holds_object(value)]
+    values = {name: value for name, value in what.state.items() if name not in objects}
     lines = heading(replace(what, missing=(*what.missing, *objects)), _TITLES[what.kind])
     lines += [
         "import sqlite3",
@@ -419,12 +421,6 @@ def _given(what: Reproduction) -> str:
         return "None"
     answers = dict(what.answers)
     return f"Command(resume={literal(answers[''] if set(answers) == {''} else answers)})"
-
-
-def _without_objects(what: Reproduction) -> tuple[dict[str, Any], list[str]]:
-    """The edited values that can be written as Python source, and the names of the other edited values."""
-    objects = [name for name, value in what.state.items() if _holds_object(value)]
-    return {name: value for name, value in what.state.items() if name not in objects}, objects
 
 
 def _holds_object(value: Any) -> bool:

@@ -142,7 +142,8 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
             continued = [node for node in ran if node and not node.startswith("__")]
             return {"following": contents.next_nodes, "pending": pending, "continued": continued}
         case "metadata":
-            return {"metadata": shown_values(dict(contents.metadata)), "versions": _versions(contents)}
+            versions = mapping(contents.checkpoint.get("channel_versions"))
+            return {"metadata": shown_values(contents.metadata), "versions": shown_values(versions)}
     return {}
 
 
@@ -183,7 +184,7 @@ def readable(value: Any) -> Any:
     return [readable(item) for item in value] if isinstance(value, list) else value
 
 
-def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:
+def shown_values(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values as texts."""
     return [(name, shown(value)) for name, value in values.items()]
 
@@ -267,11 +268,6 @@ def _shown_task(task: Any) -> dict[str, Any]:
         "interrupts": [(interrupt.id, shown(interrupt.value)) for interrupt in task.interrupts],
         "answers": [shown(answer) for answer in task.answers],
     }
-
-
-def _versions(contents: Contents) -> list[tuple[str, str]]:
-    versions = contents.checkpoint.get("channel_versions")
-    return shown_values(versions) if isinstance(versions, dict) else []
 
 
 # The contents of a LangGraph checkpoint for the terminal.

@@ -43,7 +43,6 @@ from viewer.stores.protocol import (
     RecordedIds,
     RunIndex,
     RunList,
-    Snapshot,
     StoreFormat,
     Unavailable,
     Unreadable,
@@ -231,7 +230,8 @@ class LangGraphStore:
     def entries(self) -> Iterator[Entry | ReadProblem]:
         """Every checkpoint of every thread. Raises LocationUnreadable."""
         for run in self.runs().runs:
-            yield from (entry_of(snapshot) for snapshot in self.index(run.key).snapshots)
+            for snapshot in self.index(run.key).snapshots:
+                yield Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The checkpoint with this key; None if there is none. Raises LocationUnreadable."""
@@ -298,11 +298,6 @@ def _left_to_run(attempts: Sequence[super_steps.Attempt], values: Mapping[str, A
     done = sum(one.status == "done" and not one.is_late for one in attempts)
     left = [node for node in super_steps.next_nodes(values) if not node.startswith("__")]
     return "unfinished" if len(left) > done else ""
-
-
-def entry_of(snapshot: Snapshot) -> Entry:
-    """The entry by which the body of an indexed checkpoint is read."""
-    return Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
 
 
 # Builds one document of a checkpoint, its metadata, writes and changes. It is decoded, but not redacted.
