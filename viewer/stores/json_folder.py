@@ -18,17 +18,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
-from viewer.stores.protocol import (
-    Entry,
-    LocationLimitExceeded,
-    LocationUnreadable,
-    RawCheckpoint,
-    ReadLimits,
-    ReadProblem,
-    StoreFormat,
-    Unavailable,
-    too_large,
-)
+from viewer.stores import protocol
 from viewer.stores.safe_open import kernel_file_system, open_file, open_folder
 
 # Longer than a step of any file system's clock, in seconds.
@@ -114,8 +104,8 @@ class JsonFolder:
     def __init__(
         self,
         folder: Path | int,
-        limits: ReadLimits,
-        formats: Sequence[StoreFormat],
+        limits: protocol.ReadLimits,
+        formats: Sequence[protocol.StoreFormat],
         skipped: Path | None = None,
     ) -> None:
         self.formats, self.limits = formats, limits
@@ -133,7 +123,7 @@ class JsonFolder:
     def __exit__(self, *_: object) -> None:
         self._close_folders()
 
-    def entries(self, cursor: FolderCursor | None = None) -> Iterator[Entry | ReadProblem]:
+    def entries(self, cursor: FolderCursor | None = None) -> Iterator[protocol.Entry | protocol.ReadProblem]:
         """The entry or problem of each file. Adds the names in each folder to the ``cursor``.
 
         File systems of the kernel are left out. Raises LocationUnreadable if the folder itself cannot be
@@ -151,7 +141,7 @@ class JsonFolder:
 
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]
-    ) -> Iterator[Entry | ReadProblem]:
+    ) -> Iterator[protocol.Entry | protocol.ReadProblem]:
         """The entries and problems of one folder. Adds the folders below it to ``pending``."""
         try:
             # Determined before the names are read, so that the next listing finds what is added in between.
@@ -174,7 +164,7 @@ class JsonFolder:
                 elif depth < MAX_FOLDER_DEPTH:
                     pending.append((f"{key}/", depth + 1))
                 else:
-                    yield ReadProblem(_printable(key), UserMessage("store.nested_folders"), "foreign")
+                    yield _foreign(key, "store.nested_folders")
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -195,7 +185,7 @@ class JsonFolder:
             files = list(islice(self._without_skipped(found), most - self._names + 1))
         self._names += len(files)
         if self._names > most:
-            raise LocationLimitExceeded("store.too_many_names", most=f"{most:,}")
+            raise protocol.LocationLimitExceeded("store.too_many_names", most=f"{most:,}")
         return files
 
     def added(self, cursor: FolderCursor) -> list[str] | None:
@@ -218,11 +208,11 @@ class JsonFolder:
                 keys = [f"{key}/{name}" if key else name for name in names]
                 pending += [one.rstrip("/") for one in keys if one.endswith("/")]
                 added += [one for one in keys if not one.endswith("/")]
-        except (OSError, LocationLimitExceeded):
+        except (OSError, protocol.LocationLimitExceeded):
             return None
         return added
 
-    def newest(self, limit: int) -> list[Entry | ReadProblem]:
+    def newest(self, limit: int) -> list[protocol.Entry | protocol.ReadProblem]:
         """The last files by name, in the order of their names, which begin with the time.
 
         Folders are listed in the order in which they last changed, until there are enough names. Folders
@@ -265,7 +255,7 @@ class JsonFolder:
         """
         return list(_names_and_inodes(self._files_in(key)))
 
-    def entry(self, key: str) -> Entry | ReadProblem | None:
+    def entry(self, key: str) -> protocol.Entry | protocol.ReadProblem | None:
         """The file with this relative path; None if there is none, or if the path leads out of the folder."""
         folder, _slash, name = key.rpartition("/")
         if not key.endswith(".json") or any(part in ("", ".", "..") for part in key.split("/")):
@@ -280,17 +270,17 @@ class JsonFolder:
                 return None
             return _unavailable_problem(key, unavailable(error).message)
 
-    def read(self, entry: Entry) -> RawCheckpoint:
+    def read(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         """The bytes of a file. Raises Unreadable."""
         folder, _slash, name = entry.real_key.rpartition("/")
         entry, data = self._bytes(entry, folder, name)
         path = entry.real_key
-        return RawCheckpoint(entry, data, lambda store_format: store_format.ids_in_path(path))
+        return protocol.RawCheckpoint(entry, data, lambda store_format: store_format.ids_in_path(path))
 
-    def _bytes(self, entry: Entry, folder: str, name: str) -> tuple[Entry, bytes]:
+    def _bytes(self, entry: protocol.Entry, folder: str, name: str) -> tuple[protocol.Entry, bytes]:
         """The file's entry and bytes. The entry is a new one if the file has changed since it was listed."""
         if entry.size > self.limits.max_bytes:
-            raise too_large(entry.size, self.limits)
+            raise protocol.too_large(entry.size, self.limits)
         try:
             file = open_file(name, self.descriptor(folder))
         except OSError as error:
@@ -298,7 +288,7 @@ class JsonFolder:
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                raise Unavailable("store.no_longer_a_file")
+                raise protocol.Unavailable("store.no_longer_a_file")
             if (fingerprint := fingerprint_of(status)) != entry.fingerprint:
                 entry = replace(
                     entry, fingerprint=fingerprint, size=status.st_size, changed_at=status.st_mtime
@@ -319,7 +309,7 @@ class JsonFolder:
         parts, total, started = [data], len(data), time.monotonic()
         while data and total <= limit:
             if time.monotonic() - started > self.limits.max_seconds:
-                raise Unavailable("store.too_slow")
+                raise protocol.Unavailable("store.too_slow")
             data = os.read(file, 1024 * 1024)
             parts.append(data)
             total += len(data)
@@ -393,13 +383,13 @@ def _descend(root: int, parts: list[str], skipped: os.stat_result | None) -> int
     return opened
 
 
-def unavailable(error: OSError) -> Unavailable:
+def unavailable(error: OSError) -> protocol.Unavailable:
     """The error for a file whose bytes the system does not provide."""
     if isinstance(error, FileNotFoundError):
-        return Unavailable("store.vanished")
+        return protocol.Unavailable("store.vanished")
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return Unavailable("store.became_link")
-    return Unavailable("store.read_failed", why=str(error.strerror))
+        return protocol.Unavailable("store.became_link")
+    return protocol.Unavailable("store.read_failed", why=str(error.strerror))
 
 
 def fingerprint_of(status: os.stat_result) -> str:
@@ -415,27 +405,27 @@ def folder_fingerprint(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}:{status.st_dev}"
 
 
-def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:
+def _entry_or_problem(key: str, status: os.stat_result) -> protocol.Entry | protocol.ReadProblem:
     """The entry of a regular file; the problem of anything else."""
     fingerprint = fingerprint_of(status)
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
             return _foreign(key, "store.name_unprintable", fingerprint)
-        return Entry(key, fingerprint, status.st_size, status.st_mtime)
+        return protocol.Entry(key, fingerprint, status.st_size, status.st_mtime)
     if stat.S_ISLNK(status.st_mode):
         return _foreign(key, "store.link", fingerprint)
     reason = next((reason for test, reason in _KINDS if test(status.st_mode)), "store.not_a_file")
     return _foreign(key, reason, fingerprint)
 
 
-def _foreign(key: str, reason: str, fingerprint: str) -> ReadProblem:
-    return ReadProblem(_printable(key), UserMessage(reason), "foreign", fingerprint)
+def _foreign(key: str, reason: str, fingerprint: str = "") -> protocol.ReadProblem:
+    return protocol.ReadProblem(_printable(key), UserMessage(reason), "foreign", fingerprint)
 
 
 def _unavailable_problem(
     key: str, reason: UserMessage, hides: Literal["below", "anything"] = "below"
-) -> ReadProblem:
-    return ReadProblem(_printable(key), reason, "unavailable", hides=hides)
+) -> protocol.ReadProblem:
+    return protocol.ReadProblem(_printable(key), reason, "unavailable", hides=hides)
 
 
 def _printable(key: str) -> str:
@@ -443,9 +433,9 @@ def _printable(key: str) -> str:
     return key.encode("utf-8", "backslashreplace").decode()
 
 
-def _cannot_list(error: OSError) -> LocationUnreadable:
+def _cannot_list(error: OSError) -> protocol.LocationUnreadable:
     if isinstance(error, FileNotFoundError):
-        return LocationUnreadable("store.folder_missing")
+        return protocol.LocationUnreadable("store.folder_missing")
     if isinstance(error, NotADirectoryError):
-        return LocationUnreadable("store.not_a_folder")
-    return LocationUnreadable("store.folder_not_listed", why=str(error.strerror))
+        return protocol.LocationUnreadable("store.not_a_folder")
+    return protocol.LocationUnreadable("store.folder_not_listed", why=str(error.strerror))

@@ -11,14 +11,8 @@ import psycopg
 from psycopg import IsolationLevel, sql
 
 from viewer.redaction.known_secrets import known_secrets, redact_text
+from viewer.stores import protocol
 from viewer.stores.addresses import ServerAddress
-from viewer.stores.protocol import (
-    Broken,
-    LocationLimitExceeded,
-    LocationUnreadable,
-    ReadLimits,
-    too_much_memory,
-)
 
 # Turns errors of libpq and of a server into messages without a password or whole connection string.
 
@@ -39,17 +33,17 @@ _OF_VALUES = ("22", "53", "54", "XX")
 _LOST = ("08", "57P")
 
 
-def connection_error(error: Exception, environment: Mapping[str, str]) -> LocationUnreadable:
+def connection_error(error: Exception, environment: Mapping[str, str]) -> protocol.LocationUnreadable:
     """The error for a server that cannot be reached or refuses the connection."""
     if isinstance(error, psycopg.errors.ConnectionTimeout | NoAnswer):
-        return LocationUnreadable("postgresql.no_answer")
+        return protocol.LocationUnreadable("postgresql.no_answer")
     passwords = tuple(value for name, value in environment.items() if "PASSWORD" in name)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # The text before "failed: " names the host and the port.
     why = (lines[0] if lines else type(error).__name__).rpartition("failed: ")[2]
     why = why.removeprefix("FATAL:").strip().rstrip(".")
     shown = redact_text(why, known_secrets(passwords))[:MAX_REASON]
-    return LocationUnreadable("postgresql.not_connected", why=shown)
+    return protocol.LocationUnreadable("postgresql.not_connected", why=shown)
 
 
 def is_lost(error: BaseException) -> bool:
@@ -65,22 +59,22 @@ def is_about_row(error: psycopg.Error) -> bool:
     return code.startswith(_OF_VALUES) or code == _CANCELLED
 
 
-def location_error(error: BaseException, limits: ReadLimits) -> LocationUnreadable:
+def location_error(error: BaseException, limits: protocol.ReadLimits) -> protocol.LocationUnreadable:
     """The error for a statement that has failed. The server's message may quote rows, and is not shown."""
     if isinstance(error, MemoryError):
-        return LocationLimitExceeded(too_much_memory(limits).message)
+        return protocol.LocationLimitExceeded(protocol.too_much_memory(limits).message)
     if isinstance(error, NoAnswer):
-        return LocationUnreadable("postgresql.no_answer")
+        return protocol.LocationUnreadable("postgresql.no_answer")
     if is_lost(error):
-        return LocationUnreadable("postgresql.connection_lost")
+        return protocol.LocationUnreadable("postgresql.connection_lost")
     code = getattr(error, "sqlstate", None) or ""
     if code in (_CANCELLED, _LOCKED):
-        return LocationUnreadable("postgresql.timed_out", most=limits.statement_seconds)
+        return protocol.LocationUnreadable("postgresql.timed_out", most=limits.statement_seconds)
     if code == _NO_PERMISSION:
-        return LocationUnreadable("postgresql.no_permission")
+        return protocol.LocationUnreadable("postgresql.no_permission")
     if code in (_NO_TABLE, _NO_COLUMN, _NO_SCHEMA):
-        return LocationUnreadable("postgresql.tables_changed")
-    return LocationUnreadable("postgresql.statement_failed", code=code or type(error).__name__)
+        return protocol.LocationUnreadable("postgresql.tables_changed")
+    return protocol.LocationUnreadable("postgresql.statement_failed", code=code or type(error).__name__)
 
 
 # Reads tables of a PostgreSQL database in read-only transactions with a time limit.
@@ -175,7 +169,7 @@ class PostgresqlDatabase:
 
     kind: Literal["postgresql"] = "postgresql"
 
-    def __init__(self, address: ServerAddress, limits: ReadLimits) -> None:
+    def __init__(self, address: ServerAddress, limits: protocol.ReadLimits) -> None:
         self.limits = limits
         self._address = address
         self._connection: _Connection | None = None
@@ -223,7 +217,7 @@ class PostgresqlDatabase:
                 self._close()
                 if is_last or is_new or not was_lost:
                     raise location_error(error, self.limits) from None
-        raise LocationUnreadable("postgresql.connection_lost")
+        raise protocol.LocationUnreadable("postgresql.connection_lost")
 
     def mark(self) -> str:
         """A text that differs whenever a row of the tables has changed. Raises LocationUnreadable.
@@ -284,7 +278,7 @@ class PostgresqlDatabase:
         except psycopg.Error as error:
             if not is_about_row(error):
                 raise
-            raise Broken(location_error(error, self.limits).message) from None
+            raise protocol.Broken(location_error(error, self.limits).message) from None
 
     def find_tables(self, names: Sequence[str]) -> None:
         """Find the schema of each plain table. Raises LocationUnreadable if one is missing."""
@@ -293,9 +287,9 @@ class PostgresqlDatabase:
         self.query(_SAFE_PATH)
         for name in names:
             if name not in found:
-                raise LocationUnreadable("postgresql.no_table", table=name)
+                raise protocol.LocationUnreadable("postgresql.no_table", table=name)
             if found[name][1] not in _PLAIN:
-                raise LocationUnreadable("store.table_not_plain", table=name)
+                raise protocol.LocationUnreadable("store.table_not_plain", table=name)
         self._schemas = {name: found[name][0] for name in names}
 
     def columns_of(self, table: str) -> frozenset[str]:

@@ -156,10 +156,7 @@ def _last(part: str, above: int) -> Found:
 
 
 def _is_link(part: str) -> LocationReplaced:
-    return LocationReplaced(
-        "store.link_in_path",
-        part=part.encode("utf-8", "backslashreplace").decode(),
-    )
+    return LocationReplaced("store.link_in_path", part=part.encode("utf-8", "backslashreplace").decode())
 
 
 def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUnreadable:

@@ -14,19 +14,8 @@ from urllib.parse import quote
 import apsw
 
 from viewer import sqlite_pragmas
+from viewer.stores import protocol
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.protocol import (
-    Incomplete,
-    LimitExceeded,
-    LocationLimitExceeded,
-    LocationReplaced,
-    LocationUnreadable,
-    ReadLimits,
-    Unavailable,
-    Unreadable,
-    too_much_memory,
-    too_slow,
-)
 from viewer.stores.safe_open import is_in_wal_mode, open_file
 
 # Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time.
@@ -47,7 +36,7 @@ _PASSING = (
 )
 
 
-class UnfinishedWrite(LocationUnreadable):
+class UnfinishedWrite(protocol.LocationUnreadable):
     """A transaction was not finished, and only a writer can roll it back."""
 
     def __init__(self) -> None:
@@ -61,41 +50,41 @@ def is_damage(error: BaseException) -> bool:
     )
 
 
-def location_error(error: Exception, limits: ReadLimits) -> LocationUnreadable:
+def location_error(error: Exception, limits: protocol.ReadLimits) -> protocol.LocationUnreadable:
     """The error for a file that cannot be read."""
     if isinstance(error, _LOCKED):
-        return LocationUnreadable("store.locked")
+        return protocol.LocationUnreadable("store.locked")
     if isinstance(error, apsw.InterruptError):
-        return _refused(too_slow(limits))
+        return _refused(protocol.too_slow(limits))
     if isinstance(error, _NO_MEMORY):
-        return _refused(too_much_memory(limits))
+        return _refused(protocol.too_much_memory(limits))
     if isinstance(error, apsw.NotADBError):
-        return LocationUnreadable("store.not_sqlite")
+        return protocol.LocationUnreadable("store.not_sqlite")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError):
         return UnfinishedWrite()
     if isinstance(error, _PASSING):
-        return LocationUnreadable("store.read_failed_retry", why=_reason(error))
-    return LocationUnreadable("store.table_damaged")
+        return protocol.LocationUnreadable("store.read_failed_retry", why=_reason(error))
+    return protocol.LocationUnreadable("store.table_damaged")
 
 
-def row_error(error: Exception, limits: ReadLimits) -> Unreadable:
+def row_error(error: Exception, limits: protocol.ReadLimits) -> protocol.Unreadable:
     """The error for a row that cannot be read."""
     if isinstance(error, apsw.InterruptError):
-        return too_slow(limits)
+        return protocol.too_slow(limits)
     if isinstance(error, _NO_MEMORY):
-        return too_much_memory(limits)
+        return protocol.too_much_memory(limits)
     if isinstance(error, apsw.TooBigError):
-        return LimitExceeded("store.row_too_large")
+        return protocol.LimitExceeded("store.row_too_large")
     if isinstance(error, _PASSING):
-        return Unavailable("store.read_failed", why=_reason(error))
+        return protocol.Unavailable("store.read_failed", why=_reason(error))
     if "JSON" in str(error):
-        return Incomplete("store.row_not_json")
+        return protocol.Incomplete("store.row_not_json")
     # A writer may be active. If the row does not change for a while, it counts as broken.
-    return Incomplete("store.row_damaged")
+    return protocol.Incomplete("store.row_damaged")
 
 
-def _refused(error: Unreadable) -> LocationLimitExceeded:
-    return LocationLimitExceeded(error.message)
+def _refused(error: protocol.Unreadable) -> protocol.LocationLimitExceeded:
+    return protocol.LocationLimitExceeded(error.message)
 
 
 def _reason(error: Exception) -> str:
@@ -139,7 +128,7 @@ class ChangedWhileReading(Exception):
 class ReadonlyDatabase:
     """One short connection at a time, bounded by the limits. Does not close the file's folder."""
 
-    def __init__(self, file: DatabaseFile, limits: ReadLimits) -> None:
+    def __init__(self, file: DatabaseFile, limits: protocol.ReadLimits) -> None:
         self._file = file
         self._limits = limits
         self._connection: apsw.Connection | None = None
@@ -164,7 +153,8 @@ class ReadonlyDatabase:
                 self._check_opened(before)
         except OSError as error:
             self.close()
-            raise LocationUnreadable("store.file_not_opened", why=_why(error)) from None
+            why = error.strerror or type(error).__name__
+            raise protocol.LocationUnreadable("store.file_not_opened", why=why) from None
         except BaseException:
             self.close()
             raise
@@ -190,7 +180,7 @@ class ReadonlyDatabase:
             with suppress(OSError):
                 status = os.fstat(descriptor)
                 if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in known:
-                    raise LocationReplaced("store.folder_replaced")
+                    raise protocol.LocationReplaced("store.folder_replaced")
 
     @property
     def is_open(self) -> bool:
@@ -259,9 +249,9 @@ class ReadonlyDatabase:
     def _check_identity(self) -> None:
         status, expected = self._status(), self._file.identity
         if status is None:
-            raise LocationUnreadable("store.nothing_at_path")
+            raise protocol.LocationUnreadable("store.nothing_at_path")
         if expected and (status.st_dev, status.st_ino) != (expected.device, expected.inode):
-            raise LocationReplaced("store.file_replaced")
+            raise protocol.LocationReplaced("store.file_replaced")
 
     def _address(self) -> tuple[str, bool]:
         """The URI that SQLite opens, and whether SQLite may write to that file."""
@@ -290,9 +280,9 @@ class ReadonlyDatabase:
             status = self._status(end)
             name = self._file.name + end
             if status is not None and not stat.S_ISREG(status.st_mode):
-                raise LocationUnreadable("store.companion_not_a_file", name=name)
+                raise protocol.LocationUnreadable("store.companion_not_a_file", name=name)
             if end != "-shm" and status is not None and status.st_size > MAX_LOG_BYTES:
-                raise LocationUnreadable(
+                raise protocol.LocationUnreadable(
                     "store.companion_too_large",
                     name=name,
                     size=f"{status.st_size:,}",
@@ -304,7 +294,7 @@ class ReadonlyDatabase:
         try:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LOG_BYTES:
-                raise LocationUnreadable("store.journal_too_large")
+                raise protocol.LocationUnreadable("store.journal_too_large")
             with open(target, "xb") as copy:
                 left = status.st_size
                 while left > 0 and (data := os.read(source, min(left, 1024 * 1024))):
@@ -362,7 +352,3 @@ def _state_of(status: os.stat_result | None) -> _State:
 
 def _uri(path: str, options: str) -> str:
     return f"file:{quote(os.fsencode(path))}?{options}"
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or type(error).__name__

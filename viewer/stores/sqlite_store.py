@@ -10,24 +10,8 @@ import apsw
 
 from viewer import sqlite_pragmas
 from viewer.messages.message import UserMessage
+from viewer.stores import protocol
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.protocol import (
-    DIGESTED_COLUMNS,
-    MAX_SHORT_BYTES,
-    Broken,
-    Entry,
-    LimitExceeded,
-    LocationLimitExceeded,
-    LocationUnreadable,
-    RawCheckpoint,
-    ReadLimits,
-    ReadProblem,
-    StoreFormat,
-    Unavailable,
-    Unreadable,
-    row_digest,
-    too_large,
-)
 from viewer.stores.sqlite_file import (
     ChangedWhileReading,
     ReadonlyDatabase,
@@ -50,7 +34,7 @@ class SqliteFile:
     Given as a path, or as an open folder and a name. Opening it calls ``read_schema``.
     """
 
-    def __init__(self, file: Path | DatabaseFile, limits: ReadLimits) -> None:
+    def __init__(self, file: Path | DatabaseFile, limits: protocol.ReadLimits) -> None:
         self.limits = limits
         self._given = file
         # The file's folder, if only a path was given.
@@ -92,22 +76,22 @@ class SqliteFile:
         Raises LocationUnreadable for anything but a plain table, and for a file in UTF-16.
         """
         if self.query("SELECT octet_length('a')") != [(1,)]:
-            raise LocationUnreadable("store.not_utf8")
+            raise protocol.LocationUnreadable("store.not_utf8")
         kinds = self.query(
             "SELECT type, CAST(sql AS BLOB) FROM sqlite_schema WHERE name = ? AND type IN ('table', 'view')",
             table,
         )
         if not kinds:
-            raise LocationUnreadable("store.no_table")
+            raise protocol.LocationUnreadable("store.no_table")
         if kinds[0][0] != "table" or "virtual" in text_of(kinds[0][1]).lower().split("(")[0]:
-            raise LocationUnreadable("store.table_not_plain", table=table)
+            raise protocol.LocationUnreadable("store.table_not_plain", table=table)
         columns = self.query(sqlite_pragmas.COLUMNS_OF_TABLE, table)
         # Reading a generated column would evaluate its expression.
         plain = frozenset(text_of(name) for name, hidden in columns if not hidden)
         names = {text_of(name).lower() for name, _hidden in columns}
         rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), "")
         if not rowid:
-            raise LocationUnreadable("store.table_not_plain", table=table)
+            raise protocol.LocationUnreadable("store.table_not_plain", table=table)
         return plain, rowid
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -134,7 +118,7 @@ class SqliteFile:
                 return result
             except ChangedWhileReading:
                 self.database.reset()
-            except (apsw.Error, MemoryError, LocationUnreadable, Unreadable) as error:
+            except (apsw.Error, MemoryError, protocol.LocationUnreadable, protocol.Unreadable) as error:
                 is_raw = isinstance(error, apsw.Error | MemoryError)
                 raised = location_error(error, self.limits) if is_raw else error
                 # While a writer opens or closes the file, the file looks as if the writer had been killed.
@@ -142,7 +126,7 @@ class SqliteFile:
                 if self.database.is_unchanged() and not is_passing:
                     raise raised from None
                 self.database.reset()
-        raise LocationUnreadable("store.changed_while_read")
+        raise protocol.LocationUnreadable("store.changed_while_read")
 
 
 def short_text(column: str, columns: frozenset[str]) -> str:
@@ -151,7 +135,7 @@ def short_text(column: str, columns: frozenset[str]) -> str:
         return "NULL"
     # An expression has no declared type, which may be damaged. A text may not be UTF-8.
     return (
-        f"CASE WHEN octet_length({column}) > {MAX_SHORT_BYTES} THEN NULL "
+        f"CASE WHEN octet_length({column}) > {protocol.MAX_SHORT_BYTES} THEN NULL "
         f"WHEN typeof({column}) = 'text' THEN CAST({column} AS BLOB) "
         f"WHEN typeof({column}) = 'blob' THEN NULL ELSE +{column} END"
     )
@@ -176,70 +160,72 @@ class SqliteStore(SqliteFile):
     kind: Literal["sqlite", "states"] = "sqlite"
     table = TABLE
 
-    def __init__(self, file: Path | DatabaseFile, limits: ReadLimits, formats: Sequence[StoreFormat]) -> None:
+    def __init__(
+        self, file: Path | DatabaseFile, limits: protocol.ReadLimits, formats: Sequence[protocol.StoreFormat]
+    ) -> None:
         super().__init__(file, limits)
         self.formats = formats
         self._columns: frozenset[str] = frozenset()
         self._rowid = "rowid"
 
-    def entries(self) -> Iterator[Entry | ReadProblem]:
+    def entries(self) -> Iterator[protocol.Entry | protocol.ReadProblem]:
         """The entry or problem of each row. Of rows with the same id, the last. Raises LocationUnreadable."""
         found = self.retried(self._listed)
         if not found:
-            yield ReadProblem(self.table, UserMessage(EMPTY_TABLE), "foreign", "empty")
+            yield protocol.ReadProblem(self.table, UserMessage(EMPTY_TABLE), "foreign", "empty")
         yield from found
 
-    def entry(self, key: str) -> Entry | ReadProblem | None:
+    def entry(self, key: str) -> protocol.Entry | protocol.ReadProblem | None:
         """The row with this id; None if there is none. Raises LocationUnreadable."""
         rows = self.retried(lambda: self.query(f"{self._select_entry()} WHERE id = ?", key))
         return self._entry_or_problem(rows[0]) if rows else None
 
-    def read(self, entry: Entry) -> RawCheckpoint:
+    def read(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         """The bytes of a row. Raises Unreadable."""
         if entry.size > self.limits.max_bytes:
-            raise too_large(entry.size, self.limits)
+            raise protocol.too_large(entry.size, self.limits)
         try:
             return self.retried(lambda: self._read_once(entry))
-        except LocationLimitExceeded as error:
-            raise LimitExceeded(error.message) from None
-        except LocationUnreadable as error:
-            raise Unavailable(error.message) from None
+        except protocol.LocationLimitExceeded as error:
+            raise protocol.LimitExceeded(error.message) from None
+        except protocol.LocationUnreadable as error:
+            raise protocol.Unavailable(error.message) from None
 
-    def _read_once(self, entry: Entry) -> RawCheckpoint:
+    def _read_once(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         try:
             return self._read_row(entry)
         except (apsw.Error, MemoryError) as error:
             raise row_error(error, self.limits) from None
 
-    def _read_row(self, entry: Entry) -> RawCheckpoint:
+    def _read_row(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         """The bytes of a row. Raises Unreadable or apsw.Error."""
         kind, stored, data, columns = self._row(entry)
         key, parent_id, branch = entry.real_key, text_of(columns[1]) or None, text_of(columns[2])
-        return RawCheckpoint(
+        return protocol.RawCheckpoint(
             entry,
             data,
             lambda store_format: store_format.ids_in_row(key, parent_id, branch),
-            row_digest(kind, stored, columns),
+            protocol.row_digest(kind, stored, columns),
         )
 
-    def _row(self, entry: Entry) -> tuple[str, bytes, bytes, list[Any]]:
+    def _row(self, entry: protocol.Entry) -> tuple[str, bytes, bytes, list[Any]]:
         """The type and bytes of a row's data, the same as JSON text, and the other columns of its digest."""
         # Found by rowid, because the index of ids may be damaged.
         rowid = int(entry.fingerprint.partition(":")[0])
         columns = (
             "typeof(data)",
             "CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST(data AS BLOB) END",
-            *(short_text(column, self._columns) for column in ("id", *DIGESTED_COLUMNS)),
+            *(short_text(column, self._columns) for column in ("id", *protocol.DIGESTED_COLUMNS)),
         )
         rows = self.query(
             f"SELECT {', '.join(columns)} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608
             rowid,
         )
         if not rows or text_of(rows[0][2]) != entry.real_key:
-            raise Unavailable("store.row_vanished")
+            raise protocol.Unavailable("store.row_vanished")
         kind, stored, _id, *others = rows[0]
         if stored is None:
-            raise Broken("store.row_not_json_or_text")
+            raise protocol.Broken("store.row_not_json_or_text")
         return kind, stored, self._as_text(kind, stored), others
 
     def _as_text(self, kind: str, stored: bytes) -> bytes:
@@ -248,20 +234,20 @@ class SqliteStore(SqliteFile):
             return stored
         converted: bytes | None = self.query("SELECT CAST(json(?) AS BLOB)", stored)[0][0]
         if converted is None:
-            raise Broken("store.row_not_json_or_text")
+            raise protocol.Broken("store.row_not_json_or_text")
         return converted
 
     def read_schema(self) -> None:
         """Find the plain columns. Raises LocationUnreadable."""
         self._columns, self._rowid = self.plain_columns(TABLE)
         if not self._columns >= _COLUMNS:
-            raise LocationUnreadable("store.columns_missing")
+            raise protocol.LocationUnreadable("store.columns_missing")
 
     def _select_entry(self) -> str:
         key, written = (short_text(name, self._columns) for name in ("id", "created_at"))
         return f"SELECT {self._rowid}, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
 
-    def _listed(self) -> list[Entry | ReadProblem]:
+    def _listed(self) -> list[protocol.Entry | protocol.ReadProblem]:
         """Every row that can be listed. If a page is damaged, the rows before and after it are listed."""
         rows, is_complete = self._walk("ASC")
         if not is_complete:
@@ -271,7 +257,7 @@ class SqliteStore(SqliteFile):
         found = {item.key: item for item in listed}
         if not is_complete:
             reason = UserMessage("store.table_partly_damaged")
-            found[self.table] = ReadProblem(self.table, reason, "broken", hides="anything")
+            found[self.table] = protocol.ReadProblem(self.table, reason, "broken", hides="anything")
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
@@ -302,7 +288,7 @@ class SqliteStore(SqliteFile):
                         raise
         return rows
 
-    def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
+    def _entry_or_problem(self, row: tuple[Any, ...]) -> protocol.Entry | protocol.ReadProblem:
         rowid, row_id, size, kind, written = row
         written = text_of(written) if isinstance(written, bytes) else written
         # Only a checksum of the column is used, since it may hold anything.
@@ -311,5 +297,5 @@ class SqliteStore(SqliteFile):
         key = text_of(row_id)
         if not key or not key.isprintable() or len(key) > MAX_ID_LENGTH:
             reason = UserMessage("store.row_without_id")
-            return ReadProblem(f"row {rowid}", reason, "broken", fingerprint)
-        return Entry(key, fingerprint, size or 0)
+            return protocol.ReadProblem(f"row {rowid}", reason, "broken", fingerprint)
+        return protocol.Entry(key, fingerprint, size or 0)

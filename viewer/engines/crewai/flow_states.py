@@ -14,18 +14,7 @@ import msgspec
 
 from viewer.engines.crewai.recorded_events import STATE, WAITING
 from viewer.messages.message import UserMessage
-from viewer.stores.protocol import (
-    Broken,
-    Entry,
-    LimitExceeded,
-    LocationUnreadable,
-    RawCheckpoint,
-    ReadProblem,
-    RecordedIds,
-    Unavailable,
-    Unreadable,
-    row_digest,
-)
+from viewer.stores import protocol
 from viewer.stores.sqlite_store import MAX_ID_LENGTH, SqliteStore, short_text, text_of
 
 TABLE, BRANCH = "flow_states", "main"
@@ -49,16 +38,16 @@ class FlowStates(SqliteStore):
         """Find the plain columns. Raises LocationUnreadable."""
         self._columns, self._rowid = self.plain_columns(TABLE)
         if not self._columns >= _COLUMNS:
-            raise LocationUnreadable("crewai.state_columns_missing")
+            raise protocol.LocationUnreadable("crewai.state_columns_missing")
         self._pending = ""
-        with suppress(LocationUnreadable):
+        with suppress(protocol.LocationUnreadable):
             columns, rowid = self.plain_columns(PENDING)
             if columns >= {"flow_uuid", "context_json"}:
                 self._pending = rowid
         # The newest state of each flow that waits for feedback, and what changes with its question.
         self._waiting: dict[int, str] = {}
 
-    def _listed(self) -> list[Entry | ReadProblem]:
+    def _listed(self) -> list[protocol.Entry | protocol.ReadProblem]:
         self._waiting = self._find_waiting()
         return super()._listed()
 
@@ -72,7 +61,7 @@ class FlowStates(SqliteStore):
         )
         return {rowid: f"{number}-{size}" for rowid, number, size in found if isinstance(rowid, int)}
 
-    def entry(self, key: str) -> Entry | ReadProblem | None:
+    def entry(self, key: str) -> protocol.Entry | protocol.ReadProblem | None:
         """The row with this rowid; None if there is none. Raises LocationUnreadable."""
         if not key.isascii() or not key.isdigit() or len(key) > len(str(2**63)):
             return None
@@ -89,17 +78,19 @@ class FlowStates(SqliteStore):
         columns = ("flow_uuid", "method_name", "timestamp")
         return ", ".join(short_text(name, self._columns) for name in columns)
 
-    def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
+    def _entry_or_problem(self, row: tuple[Any, ...]) -> protocol.Entry | protocol.ReadProblem:
         rowid, size, kind, *names = row
-        fingerprint = f"{rowid}:{kind}:{size}:{row_digest('', b'', names)[:8]}"
+        fingerprint = f"{rowid}:{kind}:{size}:{protocol.row_digest('', b'', names)[:8]}"
         if waits := self._waiting.get(rowid):
             fingerprint += f":{waits}"
         name = text_of(names[0])
         if not name or not name.isprintable() or len(name) > MAX_ID_LENGTH or rowid < 0:
-            return ReadProblem(f"row {rowid}", UserMessage("store.row_without_id"), "broken", fingerprint)
-        return Entry(str(rowid), fingerprint, size or 0)
+            return protocol.ReadProblem(
+                f"row {rowid}", UserMessage("store.row_without_id"), "broken", fingerprint
+            )
+        return protocol.Entry(str(rowid), fingerprint, size or 0)
 
-    def _read_row(self, entry: Entry) -> RawCheckpoint:
+    def _read_row(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         rowid = int(entry.real_key)
         found = self.query(
             "SELECT typeof(state_json), "  # noqa: S608
@@ -108,19 +99,21 @@ class FlowStates(SqliteStore):
             rowid,
         )
         if not found:
-            raise Unavailable("store.row_vanished")
+            raise protocol.Unavailable("store.row_vanished")
         kind, stored, *names = found[0]
         if stored is None:
-            raise Broken("store.row_not_json_or_text")
+            raise protocol.Broken("store.row_not_json_or_text")
         state = _object(self._as_text(kind, stored), self.limits.max_depth)
         earlier = self._earlier(names[0], rowid)
         flow, method, written = map(_shown, names)
         parent = _id(*earlier[0][:2]) if earlier else None
-        ids = RecordedIds(_id(rowid, written), parent, BRANCH)
+        ids = protocol.RecordedIds(_id(rowid, written), parent, BRANCH)
         methods = [*(name for _rowid, _written, name in reversed(earlier)), method]
         question = self._question(names[0], rowid)
         document = _document(flow, state, methods, rowid, written, question)
-        return RawCheckpoint(entry, document, lambda _format: ids, row_digest(kind, stored, names))
+        return protocol.RawCheckpoint(
+            entry, document, lambda _format: ids, protocol.row_digest(kind, stored, names)
+        )
 
     def _question(self, flow: bytes | None, rowid: int) -> msgspec.Raw | None:
         """What the flow asks a person, if this is its newest state; None if it asks nothing."""
@@ -138,7 +131,7 @@ class FlowStates(SqliteStore):
             return None
         try:
             return _object(found[0][0] or b"", self.limits.max_depth)
-        except Unreadable:
+        except protocol.Unreadable:
             # The flow waits, but what it asks cannot be read.
             return msgspec.Raw(b"{}")
 
@@ -170,11 +163,11 @@ def _object(state: bytes, max_depth: int) -> msgspec.Raw:
     try:
         found = msgspec.json.decode(state, type=msgspec.Raw)
     except msgspec.DecodeError:
-        raise Broken("store.row_not_json") from None
+        raise protocol.Broken("store.row_not_json") from None
     except RecursionError:
-        raise LimitExceeded("store.nested_json", most=max_depth) from None
+        raise protocol.LimitExceeded("store.nested_json", most=max_depth) from None
     if bytes(found).lstrip()[:1] != b"{":
-        raise Broken("crewai.state_not_an_object")
+        raise protocol.Broken("crewai.state_not_an_object")
     return found
 
 

@@ -12,18 +12,8 @@ import msgspec
 from viewer.engines.contents import short_title
 from viewer.engines.crewai.recorded_events import STATE, moment
 from viewer.redaction import MARKER
+from viewer.stores import protocol
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.protocol import (
-    Entry,
-    Foreign,
-    ModelCall,
-    ReadLimits,
-    RecordedIds,
-    Snapshot,
-    Store,
-    StoreFormat,
-    call_of,
-)
 
 # In order of preference: a checkpoint of a flow also has the crews that it ran, and one of a crew its agents.
 KINDS = ("flow", "crew", "agent")
@@ -389,10 +379,10 @@ def subject_of(document: Document, trigger: str) -> str:
     return short_title(last.method_name or _name.decode(last.task_name) or "")
 
 
-def calls_of(document: Document) -> dict[str, ModelCall]:
+def calls_of(document: Document) -> dict[str, protocol.ModelCall]:
     """Return the model calls by event id."""
     return {
-        event_id: call_of(node.event.usage, node.event.model or "")
+        event_id: protocol.call_of(node.event.usage, node.event.model or "")
         for event_id, node in document.event_record.nodes.items()
         if node.event.usage and node.event.type == "llm_call_completed"
     }
@@ -472,42 +462,46 @@ def _unended_writes(kinds: Sequence[str]) -> set[int]:
 FIRST_BRANCH = "main"
 
 
-class CrewAIFormat(StoreFormat):
+class CrewAIFormat(protocol.StoreFormat):
     """Reads files named ``<branch>/<id>_p-<parent>.json``, and rows with such an id."""
 
     engine = "crewai"
 
-    def ids_in_path(self, path: str) -> RecordedIds:
+    def ids_in_path(self, path: str) -> protocol.RecordedIds:
         """The id and parent in the file's name, and the branch in the folder's path."""
         folder, _slash, name = path.rpartition("/")
         checkpoint_id, parent_id = id_and_parent(name.removesuffix(".json"))
-        return RecordedIds(checkpoint_id, parent_id, folder)
+        return protocol.RecordedIds(checkpoint_id, parent_id, folder)
 
-    def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
+    def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> protocol.RecordedIds:
         """The id in the key, and the row's own parent and branch."""
         checkpoint_id, _parent_id = id_and_parent(key)
-        return RecordedIds(checkpoint_id, parent_id, branch)
+        return protocol.RecordedIds(checkpoint_id, parent_id, branch)
 
-    def state_store(self, file: DatabaseFile, limits: ReadLimits, formats: Sequence[StoreFormat]) -> Store:
+    def state_store(
+        self, file: DatabaseFile, limits: protocol.ReadLimits, formats: Sequence[protocol.StoreFormat]
+    ) -> protocol.Store:
         """The states that flows with ``@persist`` write."""
         from viewer.engines.crewai.flow_states import FlowStates
 
         return FlowStates(file, limits, formats)
 
-    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+    def snapshot_of(self, body: bytes, entry: protocol.Entry, ids: protocol.RecordedIds) -> protocol.Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
         try:
             document = document_of(body)
         except msgspec.ValidationError:
-            raise Foreign("store.json_without_entities") from None
+            raise protocol.Foreign("store.json_without_entities") from None
         return _snapshot(document, body, entry, ids)
 
 
-def _snapshot(document: Document, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+def _snapshot(
+    document: Document, body: bytes, entry: protocol.Entry, ids: protocol.RecordedIds
+) -> protocol.Snapshot:
     root = root_of(document.entities)
     done, total = progress_of(root, document)
     trigger = trigger_of(document)
-    return Snapshot(
+    return protocol.Snapshot(
         key=entry.key,
         fingerprint=entry.fingerprint,
         size=entry.size,

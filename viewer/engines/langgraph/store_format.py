@@ -9,16 +9,8 @@ import msgspec
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
+from viewer.stores import protocol
 from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
-from viewer.stores.protocol import (
-    Entry,
-    Foreign,
-    IndexedStore,
-    ReadLimits,
-    RecordedIds,
-    Snapshot,
-    StoreFormat,
-)
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.threads import Tables
@@ -40,43 +32,43 @@ _document = msgspec.json.Decoder(Document)
 _metadata = msgspec.json.Decoder(Metadata)
 
 
-class LangGraphFormat(StoreFormat):
+class LangGraphFormat(protocol.StoreFormat):
     """Reads the tables of a checkpoint saver. LangGraph writes no JSON files."""
 
     engine = ENGINE
     is_indexed = True
 
-    def ids_in_path(self, path: str) -> RecordedIds:
+    def ids_in_path(self, path: str) -> protocol.RecordedIds:
         """The whole path as the id: LangGraph writes no files."""
-        return RecordedIds(path, None, "")
+        return protocol.RecordedIds(path, None, "")
 
-    def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> RecordedIds:
+    def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> protocol.RecordedIds:
         """The checkpoint id at the end of the source key, and the row's own parent and branch."""
-        return RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
+        return protocol.RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
 
     def indexed_store(
         self,
         database: Path | DatabaseFile | ServerAddress | SaverAddress,
-        limits: ReadLimits,
-        formats: Sequence[StoreFormat],
+        limits: protocol.ReadLimits,
+        formats: Sequence[protocol.StoreFormat],
         known: KnownSecrets,
-    ) -> IndexedStore:
+    ) -> protocol.IndexedStore:
         """The tables of a checkpoint saver in a database, or a project's saver itself."""
         from viewer.engines.langgraph.threads.store import LangGraphStore
 
         return LangGraphStore(_tables_in(database, limits, known), formats, known)
 
-    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+    def snapshot_of(self, body: bytes, entry: protocol.Entry, ids: protocol.RecordedIds) -> protocol.Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
         try:
             document = _document.decode(body)
         except msgspec.ValidationError:
-            raise Foreign("langgraph.not_a_checkpoint") from None
+            raise protocol.Foreign("langgraph.not_a_checkpoint") from None
         try:
             metadata = _metadata.decode(document.metadata)
         except msgspec.ValidationError:
             metadata = Metadata()
-        return Snapshot(
+        return protocol.Snapshot(
             key=entry.key,
             fingerprint=entry.fingerprint,
             size=entry.size,
@@ -94,7 +86,9 @@ class LangGraphFormat(StoreFormat):
 
 
 def _tables_in(
-    database: Path | DatabaseFile | ServerAddress | SaverAddress, limits: ReadLimits, known: KnownSecrets
+    database: Path | DatabaseFile | ServerAddress | SaverAddress,
+    limits: protocol.ReadLimits,
+    known: KnownSecrets,
 ) -> "Tables":
     """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):

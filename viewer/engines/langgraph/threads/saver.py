@@ -32,14 +32,8 @@ from viewer.engines.langgraph.tables import (
 from viewer.engines.langgraph.threads import Result, StoredCheckpoint
 from viewer.messages.catalog import CATALOG
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
+from viewer.stores import protocol
 from viewer.stores.addresses import SaverAddress
-from viewer.stores.protocol import (
-    LocationLimitExceeded,
-    LocationUnreadable,
-    ReadLimits,
-    Unavailable,
-    too_large,
-)
 
 # The project's code is imported before the first answer.
 ANSWER_SECONDS = 30
@@ -105,7 +99,7 @@ class SaverTables:
     # The saver cannot compare its rows without reading them.
     finds_appended = False
 
-    def __init__(self, address: SaverAddress, limits: ReadLimits, known: KnownSecrets) -> None:
+    def __init__(self, address: SaverAddress, limits: protocol.ReadLimits, known: KnownSecrets) -> None:
         self.limits = limits
         self.rows = SaverRows(self)
         self._address, self._known = address, known
@@ -118,7 +112,7 @@ class SaverTables:
             self._source.connect(self._address.socket)
         except OSError:
             self._close()
-            raise LocationUnreadable("saver.ended") from None
+            raise protocol.LocationUnreadable("saver.ended") from None
         try:
             self.retried(self.rows.threads)
         except BaseException:
@@ -155,9 +149,9 @@ class SaverTables:
         """A checkpoint with its values. Raises Unreadable."""
         found = self.rows.stored(key)
         if found is None:
-            raise Unavailable("store.row_vanished")
+            raise protocol.Unavailable("store.row_vanished")
         if found.body is None or found.size > max_bytes:
-            raise too_large(found.size, self.limits)
+            raise protocol.too_large(found.size, self.limits)
         values = (decoder or Decoder(self.limits)).value("msgpack", found.body)
         return StoredCheckpoint(found.parent_id or None, found.size, values, found.metadata)
 
@@ -170,14 +164,14 @@ class SaverTables:
             self._source.sendall(len(frame).to_bytes(4, "big") + frame)
             size = int.from_bytes(self._received(4, ending), "big")
             if size > max(MAX_LISTED_BYTES, 2 * self.limits.max_bytes):
-                raise LocationLimitExceeded("saver.answer_too_large")
+                raise protocol.LocationLimitExceeded("saver.answer_too_large")
             answer = _decode(self._received(size, ending))
         except TimeoutError:
-            raise LocationUnreadable("saver.timed_out", most=ANSWER_SECONDS) from None
+            raise protocol.LocationUnreadable("saver.timed_out", most=ANSWER_SECONDS) from None
         except (OSError, EOFError):
-            raise LocationUnreadable("saver.ended") from None
+            raise protocol.LocationUnreadable("saver.ended") from None
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise LocationUnreadable("saver.malformed") from None
+            raise protocol.LocationUnreadable("saver.malformed") from None
         if answer.error is not None:
             raise self._unreadable(answer.error)
         return answer
@@ -193,14 +187,14 @@ class SaverTables:
             found += data
         return bytes(found)
 
-    def _unreadable(self, refusal: Refusal) -> LocationUnreadable:
+    def _unreadable(self, refusal: Refusal) -> protocol.LocationUnreadable:
         if refusal.code not in CATALOG:
-            return LocationUnreadable("saver.malformed")
+            return protocol.LocationUnreadable("saver.malformed")
         values = {
             name: redact_text(value[:500], self._known) if isinstance(value, str) else value
             for name, value in refusal.values.items()
         }
-        return LocationUnreadable(refusal.code, **values)
+        return protocol.LocationUnreadable(refusal.code, **values)
 
 
 class SaverRows:

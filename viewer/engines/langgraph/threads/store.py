@@ -31,22 +31,7 @@ from viewer.engines.langgraph.threads.rows import (
 )
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.stores.protocol import (
-    Entry,
-    IndexedRun,
-    LimitExceeded,
-    LocationLimitExceeded,
-    LocationUnreadable,
-    RawCheckpoint,
-    ReadLimits,
-    ReadProblem,
-    RecordedIds,
-    RunIndex,
-    RunList,
-    StoreFormat,
-    Unavailable,
-    Unreadable,
-)
+from viewer.stores import protocol
 
 # The most bytes of bodies that are decoded to index a thread, for facts that only bodies record.
 MAX_INDEXED_BYTES = 32 * 1024 * 1024
@@ -79,7 +64,7 @@ class LangGraphStore:
     engine = ENGINE
 
     def __init__(
-        self, tables: Tables, formats: Sequence[StoreFormat], known: KnownSecrets = NONE_KNOWN
+        self, tables: Tables, formats: Sequence[protocol.StoreFormat], known: KnownSecrets = NONE_KNOWN
     ) -> None:
         self._tables, self.formats, self.known = tables, formats, known
         self.skipped: frozenset[str] = frozenset()
@@ -90,7 +75,7 @@ class LangGraphStore:
         return self._tables.kind
 
     @property
-    def limits(self) -> ReadLimits:
+    def limits(self) -> protocol.ReadLimits:
         return self._tables.limits
 
     def __enter__(self) -> Self:
@@ -112,23 +97,23 @@ class LangGraphStore:
         """What ``read`` returns while the tables do not change. Raises LocationUnreadable."""
         return self._tables.retried(read)
 
-    def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
+    def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> protocol.RunList:
         """The threads with their newest checkpoints, newest first. Raises LocationUnreadable.
 
         With ``since``, threads of parts that have the same digest may be left out.
         """
         found: list[tuple[str, str]] = []
-        problems: list[ReadProblem] = []
+        problems: list[protocol.ReadProblem] = []
         rows, parts = self.retried(lambda: self._threads(since))
         for row in rows:
             if not row.id or not row.id.isprintable():
                 key, reason = f"thread {len(problems) + 1}", UserMessage("langgraph.thread_unreadable")
-                problems.append(ReadProblem(key, reason, "broken", row.kind))
+                problems.append(protocol.ReadProblem(key, reason, "broken", row.kind))
             elif row.head:
                 found.append((row.head, row.id))
         # The id of a checkpoint begins with its time.
         found.sort(reverse=True)
-        return RunList([self._listed(name, head) for head, name in found[:limit]], problems, parts)
+        return protocol.RunList([self._listed(name, head) for head, name in found[:limit]], problems, parts)
 
     def _threads(self, since: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
         """The threads, and the parts whose threads are listed; None if all threads are."""
@@ -137,19 +122,19 @@ class LangGraphStore:
             (list(self._tables.rows.threads()), None) if changed is None else (list(changed[0]), changed[1])
         )
 
-    def _listed(self, thread: str, head: str) -> IndexedRun:
+    def _listed(self, thread: str, head: str) -> protocol.IndexedRun:
         shown = identifiers.shown_id(thread, self.known)
-        return IndexedRun(
+        return protocol.IndexedRun(
             key=identifiers.run_key(shown, ""),
             head=identifiers.shown_id(head, self.known)[: identifiers.MAX_ID_LENGTH],
             last_at=identifiers.created_at(head),
         )
 
-    def details(self, keys: Sequence[str]) -> list[IndexedRun]:
+    def details(self, keys: Sequence[str]) -> list[protocol.IndexedRun]:
         """Each of these threads with its status, counts, times and calls. Raises LocationUnreadable."""
         return self.retried(lambda: self._all_details(keys))
 
-    def _all_details(self, keys: Sequence[str]) -> list[IndexedRun]:
+    def _all_details(self, keys: Sequence[str]) -> list[protocol.IndexedRun]:
         threads = [thread for key in keys if (thread := self._thread(key)) is not None]
         found, left = [], MAX_LISTED_BYTES
         for thread in threads:
@@ -181,14 +166,14 @@ class LangGraphStore:
         shown = (identifiers.shown_id(one, self.known) for one in (thread, checkpoint))
         return identifiers.source_key(next(shown), "", next(shown))
 
-    def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
+    def index(self, key: str, *, newest_first: bool = False, since: str = "") -> protocol.RunIndex:
         """The runs and checkpoints of a thread, without bodies. Raises LocationUnreadable."""
         return self.retried(lambda: self._index(key, newest_first, since))
 
-    def _index(self, key: str, newest_first: bool, since: str) -> RunIndex:
+    def _index(self, key: str, newest_first: bool, since: str) -> protocol.RunIndex:
         thread = self._thread(key)
         if thread is None:
-            return RunIndex([], [])
+            return protocol.RunIndex([], [])
         bodies = Bodies(self.checkpoint_values, thread)
         others = cache(lambda: list(self._newest_of_others(thread)))
         indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
@@ -227,19 +212,19 @@ class LangGraphStore:
             grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
         return super_steps.hints(grouped)
 
-    def entries(self) -> Iterator[Entry | ReadProblem]:
+    def entries(self) -> Iterator[protocol.Entry | protocol.ReadProblem]:
         """Every checkpoint of every thread. Raises LocationUnreadable."""
         for run in self.runs().runs:
             for snapshot in self.index(run.key).snapshots:
-                yield Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
+                yield protocol.Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
 
-    def entry(self, key: str) -> Entry | ReadProblem | None:
+    def entry(self, key: str) -> protocol.Entry | protocol.ReadProblem | None:
         """The checkpoint with this key; None if there is none. Raises LocationUnreadable."""
         found = self.retried(lambda: self._found(key))
         if found is None:
             return None
         size = self.retried(lambda: self._tables.rows.size_of(found)) or 0
-        return Entry(key, f"{size}", size)
+        return protocol.Entry(key, f"{size}", size)
 
     def _found(self, key: str) -> CheckpointKey | None:
         """The columns that identify the checkpoint with this source key, which may be redacted."""
@@ -256,19 +241,19 @@ class LangGraphStore:
         row = keys.get(key)
         return CheckpointKey(real, row.namespace, row.checkpoint_id) if row else None
 
-    def read(self, entry: Entry) -> RawCheckpoint:
+    def read(self, entry: protocol.Entry) -> protocol.RawCheckpoint:
         """A checkpoint with its metadata and writes, as JSON. Raises Unreadable."""
         try:
             found = self.retried(lambda: self._found(entry.real_key))
             if found is None:
-                raise Unavailable("store.row_vanished")
+                raise protocol.Unavailable("store.row_vanished")
             document = self.retried(lambda: document_of(self._tables, found, lambda: self._naming(found)))
-        except LocationLimitExceeded as error:
-            raise LimitExceeded(error.message) from None
-        except LocationUnreadable as error:
-            raise Unavailable(error.message) from None
-        ids = RecordedIds(document["checkpoint_id"], document["parent_checkpoint_id"], "")
-        return RawCheckpoint(entry, msgspec.json.encode(document), lambda store_format: ids)
+        except protocol.LocationLimitExceeded as error:
+            raise protocol.LimitExceeded(error.message) from None
+        except protocol.LocationUnreadable as error:
+            raise protocol.Unavailable(error.message) from None
+        ids = protocol.RecordedIds(document["checkpoint_id"], document["parent_checkpoint_id"], "")
+        return protocol.RawCheckpoint(entry, msgspec.json.encode(document), lambda store_format: ids)
 
     def checkpoint_values(self, thread: str, row: IndexedRow) -> Mapping[str, Any]:
         """The decoded checkpoint of a row, unredacted; empty if it cannot be decoded."""
@@ -280,7 +265,7 @@ class LangGraphStore:
             return {}, 0
         try:
             stored = self._tables.checkpoint(key, min(self.limits.max_bytes, max_bytes))
-        except Unreadable:
+        except protocol.Unreadable:
             return {}, 0
         return mapping(stored.values), stored.size
 
@@ -429,7 +414,7 @@ def _changes(
         at = CheckpointKey(key.thread, key.namespace, parent)
         try:
             ancestor = tables.checkpoint(at, budget, decoder)
-        except Unreadable:
+        except protocol.Unreadable:
             return found
         budget -= ancestor.size
         values = mapping(mapping(ancestor.values).get("channel_values"))
