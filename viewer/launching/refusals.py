@@ -325,7 +325,7 @@ class Findings:
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """The runner's report (see viewer/host/jobs/preflight.py); empty without one."""
+        """The runner's report (see viewer/engines/runner_report.py); empty without one."""
         return dict(self.check.report)
 
     @property

@@ -191,6 +191,9 @@ CATALOG: dict[str, str] = {
     "preflight.checkpoint_removed": _("The checkpoint no longer exists: its location was removed."),
     "preflight.effects_first": _("Accept the effects of the checkpoint first: run the preflight check."),
     "preflight.internal_error": _("Forkline failed to run the check. See the server's log."),
+    "preflight.malformed_report": _(
+        "The check cannot be read: the project's code has changed its report. %(reason)s"
+    ),
     "preflight.output_too_long": _("The check was stopped because it wrote too much output."),
     "preflight.timed_out": _(
         "The check was stopped because it took longer than PREFLIGHT_SECONDS (%(seconds)d)."

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
@@ -21,13 +22,14 @@ from viewer.data_folder.locks import exclusive_transaction, lock_named
 from viewer.engines import ENGINES, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
+from viewer.engines.runner_report import Report
 from viewer.engines.runner_request import LocationTarget, Request
 from viewer.host.confined import confined
 from viewer.host.jobs import processes
 from viewer.host.jobs.checkout import check_out
 from viewer.host.jobs.code import files_below, source_folders
 from viewer.host.jobs.environment import runnable, runner_program, start_error
-from viewer.host.jobs.events import Redactor, redactor_of
+from viewer.host.jobs.events import Redactor, redactor_of, storable
 from viewer.host.jobs.files import JobStorage, storage_of, storages
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
 from viewer.host.jobs.savers import copy_from_saver, source_in, store_of_other_host
@@ -210,8 +212,14 @@ def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: UserMe
     data = {event["kind"]: event["data"] for event in _events(storage)}
     redact = redactor_of(check.project)
     report, ended = data.get("preflight", {}).get("report"), data.get("ended", {})
-    if isinstance(report, dict):
-        check.finish(_without_secrets(report, redact))
+    if report is not None:
+        report = storable(report)
+        try:
+            msgspec.convert(report, Report)
+        except msgspec.ValidationError as malformed:
+            check.fail(UserMessage("preflight.malformed_report", {"reason": str(malformed)}))
+        else:
+            check.finish(_without_secrets(report, redact))
     elif why_ended:
         check.fail(why_ended)
     elif error := message_from(ended.get("error")):
@@ -220,15 +228,15 @@ def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: UserMe
         check.fail(outcome_of_exit(runner.returncode or 0).error)
 
 
-def _without_secrets(report: Mapping[str, Any], redact: Redactor) -> dict[str, Any]:
+def _without_secrets(report: Report, redact: Redactor) -> dict[str, Any]:
     redacted: dict[str, Any] = redact(report)
-    for effect, clean in zip(report.get("effects") or [], redacted.get("effects") or [], strict=True):
+    for effect, clean in zip(report.get("effects", []), redacted.get("effects", []), strict=True):
         # Accepted effects are compared by these hashes, which look like secrets.
-        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "given", "kind")})
-        if field := str(effect.get("field") or ""):
+        clean.update({name: effect.get(name, "") for name in ("key", "digest", "given", "kind")})
+        if field := effect.get("field"):
             # The name of its field may say that a value is a secret.
             clean["name"] = str(redact({field.rpartition(".")[2]: clean["name"]}).popitem()[1])
-    blocks = [block for found in report.get("blocks") or [] if (block := message_from(found))]
+    blocks = [block for found in report.get("blocks", []) if (block := message_from(found))]
     return {**redacted, "blocks": [redacted_message(block, redact).as_data() for block in blocks]}
 
 
@@ -329,30 +337,7 @@ def delete_stale_checks() -> None:
             storage.delete()
 
 
-# Preflight checks: what a run would restore, need and execute, found without running anything.
-#
-# A check is made by a runner that the server starts. It does not occupy a worker slot. The runner's
-# ``preflight`` event holds the report:
-#
-# ==================  =====================================================================================
-# python_version      of the project's interpreter; also engine_version, and sqlite_version if it matters
-# checkpoint_version  the engine version that wrote the checkpoint
-# effects             kind, name, detail, digest, tool, field, given, key: what the checkpoint adds to the
-#                     project's own code (forkline_runner/effects.py)
-# is_complete         whether all effects were accepted: only then is anything imported and the rest known
-# imports             the project's modules that restoring or the entry point imports
-# components          what, name, task (position), agent (role), fate: restored, project or lost
-# questions           kind (task, agent), saved (its id), position, title, reason, choices
-# blocks              why the run cannot start, as messages (viewer/messages/message.py)
-# notes               what (such as unwritten), detail
-# next                the nodes that a graph runs next; also nodes (all of them)
-# tools               node, tools (their names) and may_run (after ``next``) of a graph's nodes with tools
-# next_by_node        for kind ``next``: node, next, after (edited channels as texts) and error
-# channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
-# configurable        name, type and default of each value that a graph's config has; also context
-# graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
-#                     graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
-# ==================  =====================================================================================
+# A check is made by a runner that the server starts. It does not occupy a worker slot.
 
 
 def preflight_checkpoint(
