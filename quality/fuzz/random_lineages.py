@@ -85,7 +85,7 @@ def try_one(nodes: list[Node], seed: int, found: Found) -> None:
     found.slowest = max(found.slowest, time.perf_counter() - started)
     found.lineages += 1
     found.nodes += len(nodes)
-    found.faults.update(fault.code.value for lineage in forest.lineages for fault in lineage.faults)
+    found.faults.update(fault.code.value for lineage in forest for fault in lineage.faults)
     shuffled = random.Random(seed).sample(nodes, len(nodes))
     checks = {
         "a node is missing, or there twice": holds_each_once(forest, nodes),
@@ -98,13 +98,13 @@ def try_one(nodes: list[Node], seed: int, found: Found) -> None:
 
 
 def holds_each_once(forest: Forest, nodes: list[Node]) -> bool:
-    keys = [entry.key for lineage in forest.lineages for entry in lineage.nodes]
+    keys = [entry.key for lineage in forest for entry in lineage.nodes]
     return sorted(keys) == sorted(entry.key for entry in nodes)
 
 
 def follows_parents(forest: Forest) -> bool:
     seen: set[str] = set()
-    for lineage in forest.lineages:
+    for lineage in forest:
         for entry in lineage.nodes:
             if entry.parent is not None and entry.parent not in seen:
                 return False
@@ -115,10 +115,7 @@ def follows_parents(forest: Forest) -> bool:
 def reported_faults(forest: Forest) -> set[tuple[FaultCode, str]]:
     """Return each reported fault with its ids."""
     return {
-        (fault.code, one)
-        for lineage in forest.lineages
-        for fault in lineage.faults
-        for one in fault.checkpoint_ids
+        (fault.code, one) for lineage in forest for fault in lineage.faults for one in fault.checkpoint_ids
     }
 
 
@@ -153,7 +150,7 @@ def in_cycles(nodes: list[Node]) -> set[str]:
 
 def lines_are_separate(forest: Forest) -> bool:
     """Return whether each node has its own row, and no row of a lane holds two lines."""
-    for lineage in forest.lineages:
+    for lineage in forest:
         positions = lay_out(lineage.nodes)
         if sorted(position.row for position in positions.values()) != list(range(len(lineage.nodes))):
             return False

@@ -17,7 +17,7 @@ from viewer.launching.edits import (
     same_value,
     text_of,
 )
-from viewer.launching.sweep import setting_dimension
+from viewer.launching.sweep import value_dimension
 from viewer.validation import MAX_CHARACTERS
 
 
@@ -148,11 +148,11 @@ def test_every_accepted_json_value_can_be_encoded() -> None:
 
 def test_equal_values_of_a_sweep_count_once_in_linear_time() -> None:
     text = json.dumps([1, 1.0, True, {"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, None, "a\r\nb", "a\nb"])
-    values = setting_dimension("context", "x", ValueKind.JSON, text).values
+    values = value_dimension("context", "x", ValueKind.JSON, text).values
     assert [json.dumps(value) for value in values] == [
         *("1", "1.0", "true", '{"a": 1, "b": 2}', "null", '"a\\r\\nb"'),
     ]
     many = json.dumps([f"v{number % 20_000}" for number in range(40_000)])
     began = time.thread_time()
-    assert len(setting_dimension("context", "x", ValueKind.JSON, many).values) == 20_000
+    assert len(value_dimension("context", "x", ValueKind.JSON, many).values) == 20_000
     assert time.thread_time() - began < 2

@@ -60,4 +60,4 @@ def nodes_of(*nodes: Node) -> dict[str, LineageNode]:
 
 
 def by_key(forest: Forest) -> dict[str, LineageNode]:
-    return {entry.key: entry for lineage in forest.lineages for entry in lineage.nodes}
+    return {entry.key: entry for lineage in forest for entry in lineage.nodes}

@@ -40,7 +40,7 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
     location = Location.objects.create(
         path=f"/generated/{name.removeprefix('generated ')}", store_kind=Location.StoreKind.JSON
     )
-    (lineage,) = build_forest(nodes).lineages
+    (lineage,) = build_forest(nodes)
     positions = lay_out(lineage.nodes)
     run = Run.objects.create(
         location=location,

@@ -14,7 +14,7 @@ FORKED = [*chain(6), node("f", "c2", branch="fork", second=7), node("g", "f", br
 
 def rows_of(nodes: list[Node]) -> tuple[list[OutlineRow], dict[str, int]]:
     """Return the rows of a lineage, newest first, and the key of each node."""
-    lineage = build_forest(nodes).lineages[0]
+    lineage = build_forest(nodes)[0]
     keys = {one.key: number for number, one in enumerate(lineage.nodes, 1)}
     positions = lay_out(lineage.nodes)
     rows = [

@@ -10,7 +10,7 @@ from viewer.records.lineage.tree import Lineage, Node, build_forest
 
 
 def laid_out(*nodes: Node) -> dict[str, Position]:
-    (lineage,) = build_forest(nodes).lineages
+    (lineage,) = build_forest(nodes)
     return lay_out(lineage.nodes)
 
 
@@ -68,7 +68,7 @@ def test_no_nodes_have_no_positions() -> None:
 @pytest.mark.parametrize("seeds", [range(start, start + 250) for start in range(0, 1000, 250)])
 def test_no_lines_of_random_forests_overlap(seeds: range) -> None:
     for seed in seeds:
-        for lineage in build_forest(random_nodes(seed)).lineages:
+        for lineage in build_forest(random_nodes(seed)):
             assert_no_overlap(lineage, seed)
 
 
@@ -87,7 +87,7 @@ def assert_no_overlap(lineage: Lineage, seed: int) -> None:
 
 def test_ten_thousand_rows_are_fast_even_if_all_fork_from_one() -> None:
     star = [node("c0"), *(node(f"f{i}", "c0", branch=f"f{i}", second=i) for i in range(1, 10_000))]
-    (lineage,) = build_forest(star).lineages
+    (lineage,) = build_forest(star)
     began = time.thread_time()
     positions = lay_out(lineage.nodes)
     assert time.thread_time() - began < 10

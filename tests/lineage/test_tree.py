@@ -61,13 +61,13 @@ def test_a_recorded_parent_takes_precedence_over_events() -> None:
 
 def test_a_fork_with_another_run_key_belongs_to_the_run_of_its_parent() -> None:
     forest = build_forest([node("a", run="one"), node("b", "a", run="two"), node("c", "gone", run="two")])
-    assert [lineage.run_key for lineage in forest.lineages] == ["one"]
-    assert len(forest.lineages[0].nodes) == 3
+    assert [lineage.run_key for lineage in forest] == ["one"]
+    assert len(forest[0].nodes) == 3
 
 
 def test_runs_are_separate_and_ordered_by_their_start() -> None:
     forest = build_forest([node("b", run="two", second=5), node("a", run="one"), node("c", run="", second=1)])
-    assert [lineage.run_key for lineage in forest.lineages] == ["one", "", "two"]
+    assert [lineage.run_key for lineage in forest] == ["one", "", "two"]
 
 
 def test_parents_precede_children_regardless_of_times() -> None:
@@ -82,7 +82,7 @@ def test_a_head_has_no_children_on_its_branch() -> None:
 
 def test_a_node_that_is_its_own_parent_is_reported_and_left_with_a_gap() -> None:
     forest = build_forest([node("a", "a")])
-    found, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
+    found, fault = forest[0].nodes[0], forest[0].faults[0]
     assert (found.parent, found.parent_link, found.missing_id) == (None, ParentLink.MISSING, "a")
     assert (fault.code, fault.checkpoint_ids) == (FaultCode.SELF_PARENT, ("a",))
 
@@ -95,7 +95,7 @@ def test_a_cycle_is_reported_and_cut_at_its_earliest_node() -> None:
         node("d", "c", second=4),
     ]
     forest = build_forest(nodes)
-    (lineage,) = forest.lineages
+    (lineage,) = forest
     assert [(fault.code, fault.checkpoint_ids) for fault in lineage.faults] == [
         (FaultCode.CYCLE, ("a", "b", "c"))
     ]
@@ -114,7 +114,7 @@ def test_of_two_nodes_with_one_id_the_parent_is_on_the_same_branch() -> None:
     forest = build_forest(nodes)
     assert by_key(forest)["b"].parent == "fork/a"
     assert (FaultCode.DUPLICATE_ID, ("a", "a")) in [
-        (fault.code, fault.checkpoint_ids) for lineage in forest.lineages for fault in lineage.faults
+        (fault.code, fault.checkpoint_ids) for lineage in forest for fault in lineage.faults
     ]
 
 
@@ -133,7 +133,7 @@ def test_two_nodes_with_one_key_are_refused() -> None:
 
 
 def test_no_nodes_make_an_empty_forest() -> None:
-    assert build_forest([]).lineages == ()
+    assert build_forest([]) == ()
 
 
 @pytest.mark.parametrize("seeds", [range(start, start + 250) for start in range(0, 2000, 250)])
@@ -141,9 +141,9 @@ def test_random_forests_have_each_node_once_with_parents_first(seeds: range) -> 
     for seed in seeds:
         nodes = random_nodes(seed)
         forest = build_forest(nodes)
-        order = [found.key for lineage in forest.lineages for found in lineage.nodes]
+        order = [found.key for lineage in forest for found in lineage.nodes]
         assert sorted(order) == sorted(node.key for node in nodes), seed
-        for lineage in forest.lineages:
+        for lineage in forest:
             seen: set[str] = set()
             for found in lineage.nodes:
                 assert found.parent is None or found.parent in seen, seed
@@ -153,7 +153,7 @@ def test_random_forests_have_each_node_once_with_parents_first(seeds: range) -> 
 
 
 def test_a_chain_of_50_000_nodes_is_built() -> None:
-    (lineage,) = build_forest(chain(50_000)[::-1]).lineages
+    (lineage,) = build_forest(chain(50_000)[::-1])
     assert [lineage.nodes[0].key, lineage.nodes[-1].key] == ["c0", "c49999"]
 
 

@@ -37,7 +37,7 @@ from viewer.models import Checkpoint, Collection, Host, Location, Project, Run
 from viewer.records.audit import Action, Audited, is_at_terminal, opens_row, record
 from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, location_named, path_of
-from viewer.stores.addresses import shown_path
+from viewer.stores.addresses import name_in, shown_path
 from viewer.validation import CODE_NAME, NAME, is_storable, one_line, shortened
 
 # Digits of the key of a row, and the # that the path of a location may have.
@@ -156,6 +156,15 @@ def location_elsewhere(text: str) -> Location | None:
     return location
 
 
+def listed_location(text: str) -> Location:
+    """The location that the argument names, which is read nowhere. Raises CommandError for an unknown one."""
+    path = text if name_in(text) else str(typed_path(text).expanduser().resolve())
+    location = location_elsewhere(text) or Location.objects.here().filter(path=path).first()
+    if location is None:
+        raise CommandError(_("%s is not a location.") % one_line(text))
+    return location
+
+
 @contextmanager
 def reported(path: str | Path) -> Iterator[Callable[[host_requests.ImportCounts], None]]:
     """Yield a function that receives how far an import is. If it takes longer, print that on stderr."""
@@ -198,8 +207,12 @@ def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
         return target
     path, identifier = split_target(target)
     if not is_at_terminal():
-        is_key = target.isascii() and target.isdigit()
-        row = _by_key(target) if is_key else _by_program(path, identifier)
+        if target.isascii() and target.isdigit():
+            row = _by_key(target)
+        elif path and identifier:
+            row = _by_id(imported_location(path), identifier)
+        else:
+            raise CommandError(_("Name a checkpoint as LOCATION#ID, or by its key."))
         opens_row(Audited.CHECKPOINT, row.pk)
         return row
     if path and identifier and not Path(target).is_file():
@@ -283,12 +296,6 @@ def _by_key(text: str) -> Checkpoint:
     if found is None:
         raise CommandError(_("There is no checkpoint %s.") % shortened(text))
     return found
-
-
-def _by_program(path: str, identifier: str) -> Checkpoint:
-    if not (path and identifier):
-        raise CommandError(_("Name a checkpoint as LOCATION#ID, or by its key."))
-    return _by_id(imported_location(path), identifier)
 
 
 def _by_id(location: Location, identifier: str) -> Checkpoint:

@@ -501,7 +501,7 @@ def _settings(options: Mapping[str, Any]) -> Iterator[Dimension]:
             if not text.strip().startswith("["):
                 message = _("%(option)s %(name)s needs a JSON list, such as [1, 2].")
                 raise CommandError(message % {"option": option, "name": name})
-            yield sweep.setting_dimension(group, name, ValueKind.JSON, text)
+            yield sweep.value_dimension(group, name, ValueKind.JSON, text)
 
 
 def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
@@ -511,7 +511,7 @@ def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimensio
             raise CommandError(_("--vary %s needs a JSON list, such as [1, 2].") % name)
         if name not in known:
             raise _nothing_named(name)
-        yield sweep.value_dimension(group, name, known[name], text)
+        yield sweep.value_dimension(group, name, sweep.editing_kind(known[name]), text)
 
 
 def _varied_outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:

@@ -153,10 +153,8 @@ FILE = validation.OptionType("file", lambda text: str(validation.existing_file(t
 PROGRAM = validation.OptionType("program", lambda text: str(validation.program(text)))
 # The commands say themselves what is wrong with the file that they read or write.
 ADDRESS = validation.OptionType("database", lambda text: validation.one_line_text(text, 10_000))
-READ_FILE, NEW_FILE = (
-    validation.OptionType("file", validation.named_path),
-    validation.OptionType("new file", validation.named_path),
-)
+READ_FILE = validation.OptionType("file", validation.named_path)
+NEW_FILE = validation.OptionType("new file", validation.named_path)
 NUMBER_FROM_ONE = validation.number_option(1, 10**9)
 # A text, or - for that of standard input.
 TYPED_TEXT = validation.OptionType("text", validation.TEXT.parse)

@@ -255,11 +255,14 @@ NEW_FILES = {"export": "output", "collection": "export"}
 
 def run_there(address: str, command: str, arguments: Sequence[str], options: Mapping[str, Any]) -> Output:
     """The output of a command line that a server runs. Raises CommandError."""
-    refuse_on_machine(command)
+    if command in ON_MACHINE:
+        text = _("forkline %s needs the machine itself. Run it there, without --server and FORKLINE_SERVER.")
+        raise CommandError(text % command)
     server, body = server_at(address), request_of(command, arguments)
     call = Call(server, command, body, bool(options.get("json")))
     found = call.send()
-    show_warnings(found)
+    for text in texts_in(found, "warnings"):
+        warn(text)
     status = exit_status_of(found)
     if options.get("wait") and (jobs := unfinished_in(found)):
         if status:
@@ -269,13 +272,6 @@ def run_there(address: str, command: str, arguments: Sequence[str], options: Map
         found = call.waited(jobs, prints_events=options["wait"] == FOLLOWS)
         status = exit_status_of(found) or status
     return output_of(command, found, options, status)
-
-
-def refuse_on_machine(command: str) -> None:
-    """Raise CommandError for a command that needs the machine of the server."""
-    if command in ON_MACHINE:
-        text = _("forkline %s needs the machine itself. Run it there, without --server and FORKLINE_SERVER.")
-        raise CommandError(text % command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,12 +434,6 @@ def texts_in(found: Mapping[str, Any], name: str) -> list[str]:
     """A list of texts in an answer, however it is formed."""
     values = found.get(name)
     return list(map(str, values)) if isinstance(values, list) else []
-
-
-def show_warnings(found: Mapping[str, Any]) -> None:
-    """Print the warnings of an answer on stderr."""
-    for text in texts_in(found, "warnings"):
-        warn(text)
 
 
 def exit_status_of(found: Mapping[str, Any]) -> int:

@@ -158,7 +158,8 @@ def checkpoint_document(row: Row) -> dict[str, Any]:
         "tokens": row.tokens,
         "size": row.size,
         "state": row.state,
-        **_step(row),
+        # Where the engine counts steps: the step, and the units of it with their statuses.
+        **({} if row.step is None else {"step": row.step, "turn": row.turn, "units": row.units}),
     }
 
 
@@ -193,11 +194,6 @@ def branch_lines(rows: Sequence[Row]) -> Iterator[str]:
         yield "  " + ngettext("%(count)s older branch", "%(count)s older branches", more) % {
             "count": count_text(more)
         }
-
-
-def _step(row: Row) -> dict[str, Any]:
-    """The step, where the engine counts steps, and the units of it with their statuses."""
-    return {} if row.step is None else {"step": row.step, "turn": row.turn, "units": row.units}
 
 
 def _parent_id(row: Row) -> str | None:

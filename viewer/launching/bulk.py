@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from django.db.models import Count, F
 from django.utils.translation import gettext as _
@@ -23,6 +22,7 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
+    digest_of,
     effects_refusal,
     messages_of,
     quota_refusals,
@@ -246,7 +246,7 @@ class BulkPreview(CheckedLaunch):
         It changes when another request has started one of these in the meantime.
         """
         plans = [[one.request.checkpoint.pk, one.request.branch, one.plan_digest] for one in self.starting]
-        return sha256(json.dumps([plans, self.started_before], sort_keys=True).encode()).hexdigest()[:16]
+        return digest_of([json.dumps([plans, self.started_before], sort_keys=True)])
 
 
 def preview_bulk(request: BulkRequest) -> BulkPreview:

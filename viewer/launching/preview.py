@@ -1,9 +1,8 @@
 """What a fork or resume would do, what it costs, and why it may not start. Nothing is started here."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
@@ -183,11 +182,19 @@ def _shown(step: Step, kind: RootKind, edits: Edits) -> StepView:
 class CheckpointPreview(CheckedLaunch):
     """What happens when runs from a checkpoint call tools and models."""
 
+    # The codes of refusals that are not final.
+    passable: ClassVar[set[Code]]
     request: CheckpointRequest
     # Whether an edited state may lead to any unit.
     is_edited: bool = False
     recorded: RecordedTools = field(default_factory=RecordedTools)
     answers: RecordedAnswers = field(default_factory=RecordedAnswers)
+
+    @property
+    def needs_preflight(self) -> bool:
+        """Whether a preflight check is useful: no other refusal is final."""
+        is_known = self.request.project is not None and self.away is None
+        return is_known and all(one.code in self.passable for one in self.checks)
 
     @property
     def tools(self) -> list[ToolView]:
@@ -220,17 +227,11 @@ class CheckpointPreview(CheckedLaunch):
 class LaunchPreview(CheckpointPreview):
     """The preview of a request, whose edits include those that ``again_stale`` adds."""
 
+    passable: ClassVar[set[Code]] = {Code.BRANCH, Code.REDACTED_PARTS, Code.CODE}
     request: ForkRequest
     plan: PlanPreview
     redacted_parts: list[str] = field(default_factory=list)
     other_host: OtherHostCheck = field(default_factory=OtherHostCheck)
-
-    @property
-    def needs_preflight(self) -> bool:
-        """Whether a preflight check is useful: no other refusal is final."""
-        passable = {Code.BRANCH, Code.REDACTED_PARTS, Code.CODE}
-        is_known = self.request.project is not None and self.away is None
-        return is_known and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
@@ -238,9 +239,8 @@ class LaunchPreview(CheckpointPreview):
 
         A form sends the digest of the plan that it showed.
         """
-        steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
-        text = f"{self.request.commit}\n{self.other_host.copy}\n{steps}"
-        return sha256(text.encode()).hexdigest()[:16]
+        steps = (f"{step.unit} {step.action}" for step in self.plan.steps)
+        return digest_of([self.request.commit, self.other_host.copy, *steps])
 
     @property
     def redacted_digest(self) -> str:
@@ -305,7 +305,11 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
     if request.checkpoint.state == Checkpoint.State.PRUNED:
         preview.redacted_parts = find_redacted_parts(contents, edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:
-            checks.append(redacted_refusal(preview.redacted_parts))
+            message = _(
+                "This checkpoint was pruned, and its stored copy lacks what was redacted in: %(places)s. "
+                "Edit these, or accept sending them as they are."
+            ) % {"places": ", ".join(preview.redacted_parts)}
+            checks.append(Refusal(Code.REDACTED_PARTS, message, "accept-hidden", _("Redacted parts")))
     if request.checkpoint.location.is_only_read:
         is_draft = request.checkpoint.is_scratch or is_fork
         if not is_draft or request.into:
@@ -336,15 +340,6 @@ def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
     found = checkpoint_refusals(request.checkpoint, request.entry_point, request.root_kind)
     return [*found, *settings_refusals(request.settings, request.root_kind), *code_refusals(request)]
-
-
-def redacted_refusal(parts: Sequence[str]) -> Refusal:
-    """The refusal if a person has to edit or accept these redacted parts."""
-    message = _(
-        "This checkpoint was pruned, and its stored copy lacks what was redacted in: %(places)s. Edit these, "
-        "or accept sending them as they are."
-    ) % {"places": ", ".join(parts)}
-    return Refusal(Code.REDACTED_PARTS, message, "accept-hidden", _("Redacted parts"))
 
 
 # What would run next after a fork's edits, for each unit that they can be attributed to.

@@ -242,7 +242,7 @@ def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step])
 
 
 def digest_of(parts: Sequence[str]) -> str:
-    """A digest of a list of redacted parts, by which a person accepts exactly those."""
+    """A short digest of texts, such as redacted parts, by which a form names exactly what it has shown."""
     return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -353,7 +353,7 @@ class Findings:
     def mark(self) -> str:
         """A digest of what a person accepts: these losses of this check, or that they are unknown."""
         seen = ["known", *sorted(self.losses)] if self.is_known else ["unknown"]
-        return sha256("\n".join([self.check.fingerprint, *seen]).encode()).hexdigest()[:16]
+        return digest_of([self.check.fingerprint, *seen])
 
     @property
     def refusals(self) -> list[Refusal]:
@@ -458,7 +458,7 @@ def effects_refusal() -> Refusal:
 def effects_digest(check: PreflightCheck) -> str:
     """A digest of the effects of this check that are not accepted yet."""
     keys = sorted(effect["key"] for effect in check.new_effects)
-    return sha256("\n".join([check.fingerprint, *keys]).encode()).hexdigest()[:16]
+    return digest_of([check.fingerprint, *keys])
 
 
 def engine_of_check(check: PreflightCheck) -> Engine[Any]:

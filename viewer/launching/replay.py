@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -33,6 +32,7 @@ from viewer.launching.refusals import (
     LaunchRefused,
     Refusal,
     copy_refusals,
+    digest_of,
     messages_of,
     plan_changed,
     project_refusals,
@@ -137,22 +137,19 @@ def preview_replay(request: requests.ReplayRequest) -> ReplayPreview:
         *copy_refusals(request.checkpoint),
         *project_refusals(request.project, request.options),
         *quota_refusals(request),
-        *_model_refusals(request, preview.calls),
+        *_model_refusals(
+            request.replay_models, preview.calls, _("The call does not record its model: name one.")
+        ),
         *step_refusals(request.options),
         *content_refusals(request),
     ]
     return preview
 
 
-def _model_refusals(request: requests.ReplayRequest, calls: int) -> Iterator[Refusal]:
-    if not request.replay_models:
-        message = _("The call does not record its model: name one.")
-        yield Refusal(Code.REPLAY, message, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
-    yield from count_refusals(calls)
-
-
-def count_refusals(calls: int) -> Iterator[Refusal]:
-    """The refusal of too many calls for one job."""
+def _model_refusals(models: Sequence[str], calls: int, none_named: str) -> Iterator[Refusal]:
+    """The refusals of no models, with the message ``none_named``, and of too many calls for one job."""
+    if not models:
+        yield Refusal(Code.REPLAY, none_named, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
     if calls > MAX_REPLAYED_CALLS:
         message = _("This would make %(count)d calls. The limit is %(most)d.")
         values = {"count": calls, "most": MAX_REPLAYED_CALLS}
@@ -403,7 +400,7 @@ class CallsReplayPreview(CheckedLaunch):
             [one.checkpoint.pk, one.call.name, one.project and one.project.pk, one.entry_point]
             for one in self.starting
         ]
-        return sha256(json.dumps(plan).encode()).hexdigest()[:16]
+        return digest_of([json.dumps(plan)])
 
 
 def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
@@ -419,7 +416,11 @@ def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
     preview.checks = [
         *(copy_refusals(request.checkpoint) if request.checkpoint else ()),
         *(of_projects.get(request.project, ()) if is_of_one else ()),
-        *_refusals_of_models(request),
+        *_model_refusals(
+            request.replay_models,
+            len(request.replay_models) * request.times,
+            _("Name the models to which the calls are sent."),
+        ),
         *step_refusals(request.options),
         *_score_refusals(request),
     ]
@@ -459,13 +460,6 @@ def _member(request: CallsReplayRequest, chosen: ChosenCall, refusals: Sequence[
         entry_point=chosen.entry_point,
     )
     return CallMember(chosen, one, [*refusals, *content_refusals(one)])
-
-
-def _refusals_of_models(request: CallsReplayRequest) -> Iterator[Refusal]:
-    if not request.replay_models:
-        message = _("Name the models to which the calls are sent.")
-        yield Refusal(Code.REPLAY, message, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
-    yield from count_refusals(len(request.replay_models) * request.times)
 
 
 def _score_refusals(request: CallsReplayRequest) -> list[Refusal]:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid4, uuid5
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -42,6 +41,7 @@ from viewer.launching.refusals import (
     Refusal,
     branch_refusals,
     copy_refusals,
+    digest_of,
     find_redacted_parts,
     plan_changed,
     project_refusals,
@@ -70,13 +70,8 @@ def dimension_values(contents: Contents) -> tuple[str, Mapping[str, Any]]:
     return "state", editable.state or {}
 
 
-def value_dimension(group: str, name: str, stored: Any, text: str) -> Dimension:
-    """An input, or an entry of the state. Raises InvalidValue."""
-    return Dimension(group, name, name, _distinct(parse_values(text, editing_kind(stored))))
-
-
-def setting_dimension(group: str, name: str, kind: ValueKind, text: str) -> Dimension:
-    """A configurable value, or one of the context. Raises InvalidValue."""
+def value_dimension(group: str, name: str, kind: ValueKind, text: str) -> Dimension:
+    """An input, an entry of the state or of the context, or a configurable value. Raises InvalidValue."""
     return Dimension(group, name, name, _distinct(parse_values(text, kind)))
 
 
@@ -146,11 +141,6 @@ class Variation:
         return self.plan.plan.edits
 
 
-def variation_count(dimensions: Sequence[Dimension]) -> int:
-    """The number of combinations of these dimensions' values."""
-    return prod(len(one.values) for one in dimensions) if dimensions else 0
-
-
 def variations_of(request: SweepRequest) -> Iterator[Variation]:
     """Yield the variation of each combination."""
     branches: set[str] = set()
@@ -184,14 +174,12 @@ def _shown_values(request: SweepRequest) -> Sequence[Sequence[Any]]:
 
 def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) -> RunSettings:
     """The settings of a combination: the common ones, and its own values."""
-    values: dict[str, dict[str, Any]] = {"configurable": {}, "context": {}}
-    for one, value in pairs:
-        if one.group in values:
-            values[one.group][one.key] = value
+    configurable = {one.key: value for one, value in pairs if one.group == "configurable"}
+    context = {one.key: value for one, value in pairs if one.group == "context"}
     return replace(
         common,
-        configurable={**common.configurable, **values["configurable"]},
-        context={**common.context, **values["context"]},
+        configurable={**common.configurable, **configurable},
+        context={**common.context, **context},
     )
 
 
@@ -308,24 +296,19 @@ def score(
 class SweepPreview(CheckpointPreview):
     """The variations of a request; none if ``count``, their number, is above the limit."""
 
+    passable: ClassVar[set[Code]] = {
+        *(Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS, Code.SCORE)
+    }
     request: SweepRequest
     is_edited: bool = True
     count: int = 0
     variations: list[Variation] = field(default_factory=list)
 
     @property
-    def needs_preflight(self) -> bool:
-        """Whether a preflight check is useful: no other refusal is final."""
-        passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS, Code.SCORE}
-        is_known = self.request.project is not None and self.away is None
-        return is_known and all(one.code in passable for one in self.checks)
-
-    @property
     def plan_digest(self) -> str:
         """A digest of the plans and their commit. A form sends the digest of what it showed."""
         plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]
-        text = f"{self.request.commit}\n{json.dumps(plans, sort_keys=True)}"
-        return sha256(text.encode()).hexdigest()[:16]
+        return digest_of([self.request.commit, json.dumps(plans, sort_keys=True)])
 
     @property
     def stale_count(self) -> int:
@@ -348,7 +331,7 @@ class SweepPreview(CheckpointPreview):
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations with their plans, and the reasons why they cannot start."""
-    count = variation_count(request.dimensions)
+    count = prod(len(one.values) for one in request.dimensions) if request.dimensions else 0
     preview = SweepPreview(request=request, count=count)
     if request.calls_no_model:
         preview.answers = recorded_answers(request.checkpoint)

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Host, Job, Location, Pool, PoolMember, Project
+from viewer.models import Host, Job, Location, Pool, PoolMember
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import MAX_DIGITS
 
@@ -26,7 +26,7 @@ def chosen_host(text: str | None) -> Host | None:
     return named or Host.own() or Host.objects.live().first() or Host.objects.first()
 
 
-def allowed_folders(host: Host | None = None) -> str:
+def allowed_folders(host: Host | None) -> str:
     """The allowed folders of a host, as one text. This machine has those of the settings."""
     roots = settings.CHECKPOINT_ROOTS if host is None or is_here(host.pk) else host.folders
     return ", ".join(str(root) for root in roots)
@@ -108,8 +108,3 @@ def change_pool(location: Location, pool: Pool | None) -> None:
         # Jobs that were queued when only its host could claim them.
         Job.objects.queued().filter(location=one, host=None, queued_in="").update(host=one.host)
         record(Action.CHANGED, Audited.LOCATION, one.uid, "pool")
-
-
-def pool_of(project: Project) -> Pool | None:
-    """Return the pool of a project's locations."""
-    return Pool.objects.filter(locations__project=project).first()

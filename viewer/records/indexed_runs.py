@@ -251,7 +251,7 @@ def _store_newest(run: Run, index: RunIndex) -> int:
         Node(own_id, own_id, parent or None, run.key, branch, None)
         for own_id, parent, branch in index.outline
     ]
-    (lineage,) = build_forest(nodes).lineages
+    (lineage,) = build_forest(nodes)
     rows, lanes = _newest_rows(run, index, lineage)
     with transaction.atomic():
         insert(run.location, rows)
@@ -313,13 +313,8 @@ def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> Non
             seconds=run.seconds,
             # Its checkpoints determine whether it has completed.
             **({"status": run.status} if run.status else {}),
-            **_used(run),
+            **({} if run.calls is None else used_columns(run.calls)),
         )
-
-
-def _used(run: IndexedRun) -> dict[str, Any]:
-    """The usage columns of a run; empty if its usage has not been read."""
-    return {} if run.calls is None else used_columns(run.calls)
 
 
 def used_columns(calls: Sequence[ModelCall]) -> dict[str, Any]:

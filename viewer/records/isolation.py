@@ -74,8 +74,9 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        """The allowed hosts with their ports."""
-        return [host_and_port(one) for one in self.allow]
+        """The allowed hosts, without brackets, with their ports."""
+        pairs = (one.rpartition(":") for one in self.allow)
+        return [(host.strip("[]"), int(port)) for host, _colon, port in pairs]
 
     def as_data(self) -> dict[str, Any]:
         """As a row has it; empty for the default."""
@@ -158,12 +159,6 @@ def allowed_host(text: str) -> str:
 def allowed_hosts(texts: Iterable[str]) -> tuple[str, ...]:
     """Each host of these texts once, without empty ones. Raises IsolationRefused."""
     return tuple(dict.fromkeys(allowed_host(text) for text in texts if text.strip()))
-
-
-def host_and_port(allowed: str) -> tuple[str, int]:
-    """The host, without brackets, and the port of what ``allowed_host`` has returned."""
-    host, _colon, port = allowed.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _host(text: str, *, is_address: bool) -> str:

@@ -25,7 +25,6 @@ FILE_URL = re.compile(r"file:/", re.IGNORECASE)
 LOCAL_HOSTS = {"", "localhost"}
 # Kinds of problems of entries that are read again even if their bytes are unchanged.
 RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
-_PROBLEM_COLUMNS = ("reason", "kind", "fingerprint", "first_seen_at")
 
 
 def is_indexed(location: Location) -> bool:
@@ -194,7 +193,7 @@ class Problems:
             batch_size=500,
             update_conflicts=True,
             unique_fields=["location", "source_key"],
-            update_fields=_PROBLEM_COLUMNS,
+            update_fields=["reason", "kind", "fingerprint", "first_seen_at"],
         )
         return is_news
 

@@ -125,11 +125,6 @@ def may_start(job: Job) -> bool:
     return job.is_from_terminal or has_right(job.acts_for, Right.RUN, {Job: job.pk})
 
 
-def can_run(user: Any, location: int | None = None) -> bool:
-    """Whether a user may start runs on a location, or without one, on any."""
-    return may(user, Right.RUN, location)
-
-
 def may_at(right: Right, location: int) -> bool:
     """Whether the sender of the present request has a right on a location."""
     access = present_access()
@@ -142,9 +137,9 @@ def require_project(project: Project | None) -> None:
         raise PermissionDenied
 
 
-def can_share(user: Any, location: int | None = None) -> bool:
+def can_share(user: Any) -> bool:
     """Whether a user can create share links, which requires the setting SHARING and the right."""
-    return settings.SHARING and may(user, Right.SHARE, location)
+    return settings.SHARING and may(user, Right.SHARE)
 
 
 def is_shared() -> bool:
@@ -182,14 +177,8 @@ SUBJECTS: dict[str, tuple[Any, str]] = {
 
 def permissions_context(request: HttpRequest) -> dict[str, Any]:
     """Return what the user may do, for every template: at the location of the page, if it has one."""
-
-    @cache
-    def level() -> int:
-        return _level_of_page(request)
-
-    def lazily(read: Callable[[], bool]) -> Any:
-        return SimpleLazyObject(read)
-
+    level = cache(lambda: _level_of_page(request))
+    lazily = SimpleLazyObject
     return {
         "can_run": lazily(lambda: level() >= Right.RUN.level),
         "can_administer": lazily(lambda: level() >= Right.LOCATIONS.level),

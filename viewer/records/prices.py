@@ -107,8 +107,7 @@ def _price(model: str, table: Any) -> FilePrice:
 # The price of a model's tokens: from the file of one's own, else from the package ``genai-prices``.
 #
 # The package holds its prices as data. It is imported when the first price is needed, since that takes most
-# of
-# a second and 40 MB.
+# of a second and 40 MB.
 
 
 # How LiteLLM names providers before a model, where the package names them differently.
@@ -199,14 +198,12 @@ def _known(model: str) -> tuple[str | None, str] | None:
     from genai_prices import Usage, calc_price
 
     prefix, slash, name = model.partition("/")
-    tried = [(_PROVIDERS.get(prefix, prefix), name)] if slash else [(None, model)]
-    for provider, name in tried:
-        try:
-            calc_price(Usage(input_tokens=1, output_tokens=1), name, provider_id=provider)
-        except (LookupError, ValueError):
-            continue
-        return provider, name
-    return None
+    known = (_PROVIDERS.get(prefix, prefix), name) if slash else (None, model)
+    try:
+        calc_price(Usage(input_tokens=1, output_tokens=1), known[1], provider_id=known[0])
+    except (LookupError, ValueError):
+        return None
+    return known
 
 
 # Store what runs and jobs cost, whenever their usage or the prices have changed.
@@ -230,11 +227,11 @@ def price_runs(location: Location) -> bool:
     return bool(due)
 
 
-def price_job(job: Job, prices: PriceList | None = None) -> None:
+def price_job(job: Job) -> None:
     """Store what the calls of a job used, by model, and what they cost."""
     events = JobEvent.objects.filter(job=job).filter(Q(kind="model_completed") | Q(kind="cache_warmed"))
     usage = usage_by_model(call_in(data) for data in events.values_list("data", flat=True))
-    cost = (prices or current_prices()).cost(usage, job.started_at)
+    cost = current_prices().cost(usage, job.started_at)
     names = dict(zip(Job.USAGE_COLUMNS, usage_values([list(one) for one in usage]), strict=True))
     # The total is counted while the job runs, since limits depend on it.
     del names["tokens"]

@@ -41,7 +41,7 @@ def reconcile(
         run_ids = set(stored.values_list("run_id", flat=True).distinct())
     members = _affected_members(read, run_ids)
     forest = build_forest(_nodes(members.values()))
-    laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest.lineages]
+    laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest]
     stored_runs = run_rows.stored_runs(location, laid_out, members)
     updates = [
         update
@@ -117,16 +117,8 @@ def _affected_runs(location: Location, read: Sequence[Packed], connects_runs: bo
 
 def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
     columns = (
-        *(
-            "pk",
-            "source_key",
-            "checkpoint_id",
-            "parent_checkpoint_id",
-            "run_key",
-            "recorded_branch",
-            "created_at",
-            "event_count",
-        ),
+        *("pk", "source_key", "checkpoint_id", "parent_checkpoint_id", "run_key", "recorded_branch"),
+        *("created_at", "event_count"),
         *("entity", "name", "units_done", "units_total", "trigger", "ended_as"),
         *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head", "branch"),
     )

@@ -136,17 +136,8 @@ def move(moved: Sequence[tuple[int, LineageColumns]]) -> None:
 
 
 _OWN_COLUMNS = (
-    *(
-        "fingerprint",
-        "size",
-        "checkpoint_id",
-        "parent_checkpoint_id",
-        "run_key",
-        "recorded_branch",
-        "trigger",
-        "subject",
-        "created_at",
-    ),
+    *("fingerprint", "size", "checkpoint_id", "parent_checkpoint_id", "run_key", "recorded_branch"),
+    *("trigger", "subject", "created_at"),
     *("engine_version", "entity", "is_open_ended", "name", "units_done", "units_total"),
     *("event_count", "tokens"),
     *("step", "turn", "units"),

@@ -1,7 +1,7 @@
 """Requests: what a runner is asked to do, as it is stored with a job. The host completes it at the start."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from viewer.engines import engine_of
 from viewer.engines.plan import NO_SETTINGS, Edits, RunSettings, Step
@@ -17,25 +17,14 @@ from viewer.engines.runner_request import (
     StepRequest,
     StoreKind,
 )
+from viewer.host_requests import WriteTarget
 from viewer.models import Checkpoint, Job, Location
 from viewer.records.bodies import stored_contents
 
-
-class HasStoreKind(Protocol):
-    """A location or a write target."""
-
-    @property
-    def store_kind(self) -> str: ...
-
-
 # The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
 REPEATABLE_EDITS = "kept"
-
-
 # The key of a stored request with what a start on another host accepted. No runner gets it.
 ACCEPTED = "accepted"
-
-
 # The name that the engine gives to the branch of a new run.
 FIRST_BRANCH = "main"
 
@@ -65,21 +54,18 @@ def request_for(
         request["kind"], request["branch"] = "fork", branch
     request["inputs"] = dict(edits.inputs)
     request["outputs"] = {unit: output_edit(output) for unit, output in edits.outputs.items()}
-    request["state"] = None if edits.state is None else dict(_typed_state(checkpoint, edits.state))
+    if edits.state is not None:
+        # The runner reads typed values. Raises EditRefused.
+        engine = engine_of(checkpoint.location)
+        typed = engine.typed_state(stored_contents(checkpoint), edits.state) if edits.state else {}
+        request["state"] = dict(typed)
     request["steps"] = [StepRequest(task=step.unit, action=step.action.value) for step in steps]
     request["entry_point"] = entry_point
     request["options"] = _with_edits(options, edits)
     return _with_typed_values(request, edits, settings)
 
 
-def _typed_state(checkpoint: Checkpoint, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The edited state as the runner reads it. Raises EditRefused."""
-    if not state:
-        return state
-    return engine_of(checkpoint.location).typed_state(stored_contents(checkpoint), state)
-
-
-def store_kind_of(location: HasStoreKind) -> StoreKind:
+def store_kind_of(location: Location | WriteTarget) -> StoreKind:
     """The kind of a location's store, as a runner's request names it."""
     return cast(StoreKind, str(location.store_kind))
 

@@ -192,21 +192,15 @@ def _conditions(filters: Filters, prefix: str) -> Q:
         wanted &= Q(**{f"{prefix}tokens__gte": tokens})
     if (cost := _value(filters, "cost")) is not None:
         wanted &= Q(**{f"{prefix}run__cost__gte": cost})
-    wanted &= _dates(filters, prefix)
-    wanted &= _status(filters.status, prefix)
-    if filters.edited:
-        wanted &= _edited(prefix)
-    return wanted & _unattended(prefix) if filters.unattended else wanted
-
-
-def _dates(filters: Filters, prefix: str) -> Q:
-    """From the first moment of the one day to the last of the other, in the time zone of the page."""
-    wanted = Q()
+    # From the first moment of the one day to the last of the other, in the time zone of the page.
     if (since := _value(filters, "since")) is not None:
         wanted &= Q(**{f"{prefix}created_at__gte": _midnight(since)})
     if (until := _value(filters, "until")) is not None:
         wanted &= Q(**{f"{prefix}created_at__lt": _midnight(until + timedelta(days=1))})
-    return wanted
+    wanted &= _status(filters.status, prefix)
+    if filters.edited:
+        wanted &= _edited(prefix)
+    return wanted & _unattended(prefix) if filters.unattended else wanted
 
 
 def _status(status: str, prefix: str) -> Q:
@@ -215,7 +209,8 @@ def _status(status: str, prefix: str) -> Q:
     if status == WAITING:
         return Q(**{f"{prefix}run__status": "waiting", f"{prefix}checkpoint_id": F(f"{prefix}run__head")})
     if status == COMPLETED:
-        return Q(**{f"{prefix}trigger__in": _end_triggers()})
+        ends = {trigger for one in all_engines() for trigger in one.trigger_labels if one.is_end(trigger)}
+        return Q(**{f"{prefix}trigger__in": sorted(ends)})
     gone = (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
     return Q(**{f"{prefix}state__in": gone}) if status == PRUNED else Q()
 
@@ -226,11 +221,6 @@ def _failed(prefix: str) -> Q:
     for suffix in sorted(suffixes):
         wanted |= Q(**{f"{prefix}trigger__endswith": suffix})
     return wanted
-
-
-def _end_triggers() -> list[str]:
-    """The triggers of checkpoints that were written at the end of a run."""
-    return sorted({trigger for one in all_engines() for trigger in one.trigger_labels if one.is_end(trigger)})
 
 
 def _unattended(prefix: str) -> Q:

@@ -7,14 +7,14 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from viewer.models import Access, Checkpoint, Job, Level, Location, Run
+from viewer.models import Access, Checkpoint, Job, Level, Location, Right, Run
 from viewer.records.accounts import owner, teammate
-from viewer.records.permissions import can_run
+from viewer.records.permissions import may
 from viewer.web.live.feeds import JobFeed, RowsFeed, location_group
 
 
 def has_right(name: str) -> bool:
-    return can_run(User.objects.get(username=name))
+    return may(User.objects.get(username=name), Right.RUN)
 
 
 def test_a_new_user_is_read_only_until_the_right_is_granted(db: None) -> None:
@@ -29,7 +29,7 @@ def test_a_new_user_is_read_only_until_the_right_is_granted(db: None) -> None:
 
 
 def test_the_owner_can_run(db: None) -> None:
-    assert can_run(owner())
+    assert may(owner(), Right.RUN)
     with pytest.raises(CommandError, match="--may needs a user name"):
         call_command("login_link", "--may", "run")
 

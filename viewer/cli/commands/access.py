@@ -13,11 +13,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.finding import location_elsewhere, typed_path
+from viewer.cli.finding import listed_location
 from viewer.cli.options import pair_of, parsed
 from viewer.cli.output import LOCATION, NUMBER_FROM_ONE, Output, Subcommand
 from viewer.launching.options import parse_limit
-from viewer.models import ApiToken, Invitation, Level, Location, Team
+from viewer.models import ApiToken, Invitation, Level, Team
 from viewer.presentation.jobs.status import team_usage
 from viewer.records import tokens
 from viewer.records.accounts import REASONS, end_sessions, remove_second_factors, send_waiting, set_active
@@ -36,7 +36,6 @@ from viewer.records.permissions import (
     take,
     team_named,
 )
-from viewer.stores.addresses import name_in
 from viewer.validation import NAME, PAIR, OptionType, number_option, one_line, one_line_text
 
 LEVELS = {level.name.lower(): level for level in Level}
@@ -114,7 +113,7 @@ def _change(options: Mapping[str, Any]) -> None:
 
 
 def _change_role(options: Mapping[str, Any]) -> None:
-    location = role_location(options["location"]) if options["location"] else None
+    location = listed_location(options["location"]) if options["location"] else None
     holder: Holder = team_named(options["team"]) if options["team"] else account_named(options["person"])
     if options["give"]:
         give(holder, LEVELS[options["give"]], location)
@@ -165,15 +164,6 @@ def _quotas(team: Team, texts: Sequence[str]) -> dict[str, float]:
         if number:
             quotas[measure] = parsed("--quota", partial(parse_limit, measure), number)
     return quotas
-
-
-def role_location(text: str) -> Location:
-    """Return the location of a role that the argument names. Raises CommandError."""
-    path = text if name_in(text) else str(typed_path(text).expanduser().resolve())
-    location = location_elsewhere(text) or Location.objects.here().filter(path=path).first()
-    if location is None:
-        raise CommandError(_("%s is not a location.") % one_line(text))
-    return location
 
 
 def _document(role: HeldRole) -> dict[str, Any]:
@@ -266,7 +256,7 @@ def _invitation_made(options: Mapping[str, Any]) -> Output:
     if options["team"] and team is None:
         raise CommandError(_("There is no team %s.") % one_line(options["team"]))
     level: Level | None = LEVELS[options["role"]] if options["role"] else None
-    location = role_location(options["location"]) if options["location"] else None
+    location = listed_location(options["location"]) if options["location"] else None
     try:
         invitation, token = tokens.invite(
             None, level=level, location=location, team=team, days=options["days"]

@@ -9,13 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.options import typed_text
-from viewer.cli.output import (
-    NUMBER_FROM_ONE,
-    TYPED_TEXT,
-    Output,
-    Subcommand,
-    lines_of,
-)
+from viewer.cli.output import NUMBER_FROM_ONE, TYPED_TEXT, Output, Subcommand, lines_of
 from viewer.models import Annotation, Checkpoint, Comment
 from viewer.records import annotations
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
@@ -65,11 +59,9 @@ def note_subject(options: Mapping[str, Any]) -> AnnotatedObject:
     row = checkpoint_at(options["checkpoint"])
     if options["run"]:
         return AnnotatedObject(row.run)
-    return (
-        AnnotatedObject(row.run, row.branch)
-        if options["branch"]
-        else AnnotatedObject(row.run, "", row.checkpoint_id)
-    )
+    if options["branch"]:
+        return AnnotatedObject(row.run, row.branch)
+    return AnnotatedObject(row.run, "", row.checkpoint_id)
 
 
 def _note_document(subject: AnnotatedObject, found: Annotation) -> dict[str, Any]:

@@ -450,16 +450,13 @@ def _answer_document(answer: sweeps.ReplayedAnswer) -> dict[str, Any]:
     }
 
 
-def _tokens_text(tokens: int) -> str:
-    return ngettext("%(count)s token", "%(count)s tokens", tokens) % {"count": count_text(tokens)}
-
-
 def _answer_lines(answer: sweeps.ReplayedAnswer) -> Iterator[str]:
+    tokens = ngettext("%(count)s token", "%(count)s tokens", answer.tokens)
     facts = [
         answer.model,
         str(answer.attempt),
         duration(answer.seconds) if answer.seconds is not None else "",
-        _tokens_text(answer.tokens) if answer.tokens else "",
+        tokens % {"count": count_text(answer.tokens)} if answer.tokens else "",
         money(answer.cost.amount) if answer.cost.amount is not None else "",
     ]
     yield ""

@@ -11,9 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli import finding
 from viewer.cli.finding import source_of
 from viewer.cli.output import CHECKPOINT, Output, Subcommand
-from viewer.cli.rows import (
-    checkpoint_document,
-)
+from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.contents import GraphEdge
 from viewer.engines.plan import MISSING
@@ -177,21 +175,16 @@ def _condition(edge: GraphEdge) -> str:
 
 def dot_lines(graph: PlainGraph) -> list[str]:
     """The graph in Graphviz' language, which draws conditional edges dashed."""
-    return ["digraph {", *_units(graph), *_edges(graph), "}"]
-
-
-def _units(graph: PlainGraph) -> Iterator[str]:
+    lines = ["digraph {"]
     for name, status in graph.units.items():
         style = f" [{STYLES[status]}]" if status in STYLES else ""
-        yield f"  {_quoted(name)}{style};"
-
-
-def _edges(graph: PlainGraph) -> Iterator[str]:
+        lines.append(f"  {_quoted(name)}{style};")
     for edge in graph.edges:
         traits = [f"label={_quoted(edge.label)}"] if edge.label else []
         traits += ["style=dashed"] if edge.is_conditional else []
         shown = f" [{', '.join(traits)}]" if traits else ""
-        yield f"  {_quoted(edge.first)} -> {_quoted(edge.second)}{shown};"
+        lines.append(f"  {_quoted(edge.first)} -> {_quoted(edge.second)}{shown};")
+    return [*lines, "}"]
 
 
 def _quoted(text: str) -> str:

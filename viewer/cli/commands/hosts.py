@@ -7,14 +7,13 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.finding import location_elsewhere, typed_path
+from viewer.cli.finding import listed_location
 from viewer.cli.output import LOCATION, Output, Subcommand
 from viewer.formats import moment_text
 from viewer.messages.translation import translate
-from viewer.models import Host, Location, Pool
+from viewer.models import Host, Pool
 from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
 from viewer.records.hosts import PoolRefused, change_pool, drain, remove_unused
-from viewer.stores.addresses import name_in
 from viewer.validation import NAME, one_line
 
 
@@ -62,11 +61,7 @@ def _handle_hosts(options: Mapping[str, Any]) -> Output:
 
 
 def _change_pool(name: str, text: str) -> None:
-    path = text if name_in(text) else str(typed_path(text).expanduser().resolve())
-    location = location_elsewhere(text) or Location.objects.here().filter(path=path).first()
-    pool = Pool.objects.filter(name=name).first()
-    if location is None:
-        raise CommandError(_("%s is not a location.") % one_line(text))
+    location, pool = listed_location(text), Pool.objects.filter(name=name).first()
     if name and pool is None:
         raise CommandError(_("No host has joined the pool %s.") % one_line(name))
     try:

@@ -362,7 +362,7 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
     found = [one for one in waiting if str(one.job_id).startswith(options["job"])]
     if options["number"] is not None:
         found = [one for one in found if one.number == options["number"]]
-    if not found and options["job"] is not None:
+    if not found:
         raise CommandError(_("There is no such pending question."))
     if options["text"] is None:
         return listed(found)

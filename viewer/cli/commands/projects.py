@@ -9,8 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.commands.access import role_location
-from viewer.cli.finding import imported_location
+from viewer.cli.finding import imported_location, listed_location
 from viewer.cli.output import LOCATION, TARGET, Output, Subcommand
 from viewer.host_requests import HostRefusal, ListKeepableKeys, ask
 from viewer.launching.isolation import change_isolation
@@ -71,7 +70,7 @@ def _add_isolation_arguments(parser: CommandParser) -> None:
 
 def _handle_isolation(options: Mapping[str, Any]) -> Output:
     """The isolation after the change, and what works on the host. Raises CommandError."""
-    project = role_location(options["location"]).project
+    project = listed_location(options["location"]).project
     if project is None:
         raise CommandError(_("Configure the project of %(location)s on its page first.") % options)
     try:

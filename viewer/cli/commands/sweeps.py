@@ -43,7 +43,7 @@ from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
-from viewer.launching.sweep import SweepPreview, Variation, preview_sweep, sweep
+from viewer.launching.sweep import SweepPreview, Variation, preview_sweep, started_group, sweep
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text
@@ -119,8 +119,7 @@ def wait_for(jobs: Sequence[Job], waits: bool | str) -> None:
         for job in jobs:
             with running.questions_asked(job, prints_events=waits == starting.FOLLOWS) as nobody_answers:
                 running.run_here(job, nobody_answers)
-        ended = [job for job in jobs if job.has_ended]
-        for scoring in [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]:
+        for scoring in _scorings(jobs):
             running.run_here(scoring)
     except KeyboardInterrupt:
         for job in jobs:
@@ -130,6 +129,12 @@ def wait_for(jobs: Sequence[Job], waits: bool | str) -> None:
             job.refresh_from_db()
 
 
+def _scorings(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that score the results of those that have ended, and what was recorded before."""
+    ended = [job for job in jobs if job.has_ended]
+    return [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]
+
+
 def _sweep_outcome(key: UUID, waits: bool) -> Outcome | None:
     """The present outcome of the sweep that was started with a key; None for none."""
     return group_outcome(key, lambda started: _sweep_answer(started, list(started.branches), waits))
@@ -137,22 +142,19 @@ def _sweep_outcome(key: UUID, waits: bool) -> Outcome | None:
 
 def group_outcome(key: UUID, shown: Callable[[Sweep], Output]) -> Outcome | None:
     """What ``shown`` returns of the sweep that was started with a key, and its unfinished jobs."""
-    started = Sweep.objects.filter(idempotency_key=key).first()
+    started = started_group(key)
     if started is None:
         return None
     jobs = list(started.branches)
-    ended = [job for job in jobs if job.has_ended]
-    scoring = [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]
-    return Outcome(shown(started), [job.pk for job in [*jobs, *scoring] if not running.is_over(job)])
+    jobs += _scorings(jobs)
+    return Outcome(shown(started), [job.pk for job in jobs if not running.is_over(job)])
 
 
 def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
         label = _("waiting for an answer") if waits and running.waiting_questions(job) else status_label(job)
-        lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})"]
-        endings = [text for text in (translate(job.error), job.result) if text]
-        lines += [f"  {line}" for text in endings for line in lines_of(text)]
+        lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})", *_ending_lines(job)]
     best = [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
     for job in jobs:
         if one := scoring.get(job.pk):
@@ -169,6 +171,12 @@ def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
         "best": best,
     }
     return Output(document, lines, status=starting.WAITS_STATUS if asked else 0 if is_good else 1)
+
+
+def _ending_lines(job: Job) -> list[str]:
+    """The error and the result of a job."""
+    endings = [text for text in (translate(job.error), job.result) if text]
+    return [f"  {line}" for text in endings for line in lines_of(text)]
 
 
 def _sweep_document(name: str, branches: list[dict[str, Any]], error: str = "") -> dict[str, Any]:
@@ -345,9 +353,7 @@ def _bulk_started(
     scored = {one.job.pk: one for one in runs_of(sweep)} if sweep.score else {}
     for job in jobs:
         target = job.checkpoint.target if job.checkpoint else ""
-        lines += [f"{status_label(job)}: {target} ({job.branch}, {job.pk})"]
-        endings = [text for text in (translate(job.error), job.result) if text]
-        lines += [f"  {line}" for text in endings for line in lines_of(text)]
+        lines += [f"{status_label(job)}: {target} ({job.branch}, {job.pk})", *_ending_lines(job)]
         entry = _bulk_entry(target, job, job.status) | {"branch": job.branch, "plan": job.plan}
         if compared := scored.get(job.pk):
             entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}

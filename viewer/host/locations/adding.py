@@ -19,10 +19,9 @@ from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import UnknownLocation, WouldBeLost, WriteTarget
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Location, Project, StoredCopy
+from viewer.models import Checkpoint, Location, Pool, Project, StoredCopy
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, record
-from viewer.records.hosts import pool_of
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
 from viewer.stores.addresses import (
     SAVER_PREFIX,
@@ -411,7 +410,7 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
     defaults = {
         "store_kind": target.store_kind,
         "project": project,
-        "pool": pool_of(project),
+        "pool": Pool.objects.filter(locations__project=project).first(),
         "identity": identity,
         "engine": engine,
     }

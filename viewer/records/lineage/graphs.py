@@ -52,6 +52,13 @@ def inches(word: str) -> float:
     return round(float(word) * POINTS_AN_INCH, 1)
 
 
+def _edge_path(words: Sequence[str]) -> str:
+    """The SVG path of an edge in dot's plain output, which has the number of its points and these."""
+    points = [inches(word) for word in words[4 : 4 + 2 * int(words[3])]]
+    pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
+    return f"M{pairs[0]}C{' '.join(pairs[1:])}"
+
+
 # The graph of a whole run, laid out by ``dot``: each chain of checkpoints without a fork is one node.
 
 
@@ -249,9 +256,7 @@ def _layout_in(lines: Iterable[list[str]]) -> GraphLayout:
         elif words[0] == "node":
             centres[int(words[1][1:])] = (inches(words[2]), inches(words[3]))
         elif words[0] == "edge":
-            points = [inches(word) for word in words[4 : 4 + 2 * int(words[3])]]
-            pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
-            paths[int(words[2][1:])] = f"M{pairs[0]}C{' '.join(pairs[1:])}"
+            paths[int(words[2][1:])] = _edge_path(words)
     return GraphLayout(width, height, centres, paths)
 
 
@@ -332,10 +337,7 @@ def draw_units(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple
             x, y, box_width, box_height = (inches(word) for word in words[2:6])
             boxes.append(Box(int(words[1][1:]), x, y, box_width, box_height))
         elif words[0] == "edge":
-            points = [inches(word) for word in words[4 : 4 + 2 * int(words[3])]]
-            pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
-            path = f"M{pairs[0]}C{' '.join(pairs[1:])}"
-            paths.append(EdgePath(int(words[1][1:]), int(words[2][1:]), path))
+            paths.append(EdgePath(int(words[1][1:]), int(words[2][1:]), _edge_path(words)))
     return UnitDrawing(width, height, tuple(boxes), tuple(paths), tuple(_frames(names, boxes)))
 
 

@@ -152,11 +152,8 @@ class Lineage:
     faults: tuple[LineageFault, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """Every run of a location, ordered by start."""
-
-    lineages: tuple[Lineage, ...]
+# Runs of a location, ordered by start.
+Forest = tuple[Lineage, ...]
 
 
 @dataclass(slots=True)
@@ -175,8 +172,11 @@ def build_forest(nodes: Sequence[Node]) -> Forest:
     ordered = sorted(nodes, key=_moment)
     if len({node.key for node in ordered}) != len(ordered):
         raise ValueError("Every node needs a unique key.")
-    faults = _duplicates(ordered)
-    links, self_parents = _links(ordered)
+    by_id: dict[str, list[int]] = {}
+    for index, node in enumerate(ordered):
+        by_id.setdefault(node.checkpoint_id, []).append(index)
+    faults = [(FaultCode.DUPLICATE_ID, same) for same in by_id.values() if len(same) > 1]
+    links, self_parents = _links(ordered, by_id)
     faults += self_parents + _cut_cycles(ordered, links)
     order = _parents_first(links)
     return _lineages(ordered, links, order, faults)
@@ -193,18 +193,8 @@ def _moment(node: Node) -> tuple[float, str, str]:
 Fault = tuple[FaultCode, list[int]]
 
 
-def _duplicates(nodes: Sequence[Node]) -> list[Fault]:
-    found: dict[str, list[int]] = {}
-    for index, node in enumerate(nodes):
-        found.setdefault(node.checkpoint_id, []).append(index)
-    return [(FaultCode.DUPLICATE_ID, same) for same in found.values() if len(same) > 1]
-
-
-def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
+def _links(nodes: Sequence[Node], by_id: Mapping[str, list[int]]) -> tuple[list[_Link], list[Fault]]:
     """The recorded or inferred link of each node to its parent. The links may contain cycles."""
-    by_id: dict[str, list[int]] = {}
-    for index, node in enumerate(nodes):
-        by_id.setdefault(node.checkpoint_id, []).append(index)
     inference = Inference([(node.run_key, node.event_ids) for node in nodes])
     links = [_Link() for _ in nodes]
     faults: list[Fault] = []
@@ -256,17 +246,12 @@ def _cut_cycles(nodes: Sequence[Node], links: list[_Link]) -> list[Fault]:
     return faults
 
 
-def _children(links: Sequence[_Link]) -> list[list[int]]:
+def _parents_first(links: Sequence[_Link]) -> list[int]:
+    """All indices in topological order; unrelated ones in ascending order."""
     children: list[list[int]] = [[] for _ in links]
     for index, link in enumerate(links):
         if link.parent is not None:
             children[link.parent].append(index)
-    return children
-
-
-def _parents_first(links: Sequence[_Link]) -> list[int]:
-    """All indices in topological order; unrelated ones in ascending order."""
-    children = _children(links)
     ready = [index for index, link in enumerate(links) if link.parent is None]
     heapify(ready)
     order: list[int] = []
@@ -294,7 +279,7 @@ def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], fault
         heads = _heads(nodes, links, labels)
         found = (_lineage_node(nodes, links[index], index, labels[index], heads) for index in indices)
         lineages.append(Lineage(nodes[indices[0]].run_key, tuple(found), tuple(faults_of.get(number, ()))))
-    return Forest(tuple(lineages))
+    return tuple(lineages)
 
 
 def _branch_labels(nodes: Sequence[Node], links: Sequence[_Link], indices: Sequence[int]) -> dict[int, str]:

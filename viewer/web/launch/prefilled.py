@@ -22,11 +22,11 @@ from viewer.launching.edits import kind_of as value_kind_of
 from viewer.launching.options import RECORDED
 from viewer.launching.preflight import schema_at
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, matching_entry_point, models_to_repeat
-from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.models import Checkpoint, Job, Location, Project, Right, Run
 from viewer.presentation.sweeps import replayed_answer
 from viewer.records.bodies import readable_contents, stored_contents
 from viewer.records.lineage.tree import free_name
-from viewer.records.permissions import can_run
+from viewer.records.permissions import may
 from viewer.validation import InvalidInput, whole_number
 from viewer.web.launch.conversations import conversations_in, message_fields
 from viewer.web.launch.edits import (
@@ -279,7 +279,7 @@ def editable_parts_of(
     user: User | AnonymousUser, checkpoint: Checkpoint, contents: Contents
 ) -> frozenset[str]:
     """The parts beside which a page links to the form that edits them."""
-    if not (can_run(user, checkpoint.location_id) and is_runnable(checkpoint, contents)):
+    if not (may(user, Right.RUN, checkpoint.location_id) and is_runnable(checkpoint, contents)):
         return frozenset()
     engine = engine_of(contents)
     edited = engine.editable(contents)

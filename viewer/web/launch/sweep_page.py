@@ -25,11 +25,11 @@ from viewer.launching.sweep import (
     SweepPreview,
     answer_dimension,
     dimension_values,
+    editing_kind,
     model_dimension,
     output_dimension,
     output_label,
     preview_sweep,
-    setting_dimension,
     sweep,
     value_dimension,
 )
@@ -77,7 +77,7 @@ class ValuesField(DimensionField):
 
     def dimension_of(self, text: str) -> Dimension:
         """The dimension of these values. Raises InvalidValue."""
-        return value_dimension(self.group, self.key, self.value.stored, text)
+        return value_dimension(self.group, self.key, editing_kind(self.value.stored), text)
 
 
 class ModelsField(DimensionField):
@@ -133,7 +133,7 @@ class SettingsField(ValuesField):
     """Several values of one name that the project's code reads, in one text."""
 
     def dimension_of(self, text: str) -> Dimension:
-        return setting_dimension(self.group, self.key, self.value.kind, text)
+        return value_dimension(self.group, self.key, self.value.kind, text)
 
 
 class AnswersField(DimensionField):
