@@ -322,11 +322,8 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
     key = ask(host_requests.StoredKey(location.pk, file.relative_to(location.path).as_posix()))
-    row = (
-        location.checkpoints.select_related("location__project", "run", "stored_copy")
-        .filter(source_key=key)
-        .first()
-    )
+    rows = location.checkpoints.select_related("location__project", "run", "stored_copy")
+    row = rows.filter(source_key=key).first()
     if row is None:
         problem = location.problems.filter(source_key=key).first()
         reason = translate(problem.reason) if problem else _("it was not found there")

@@ -451,17 +451,14 @@ def answers_in(options: Mapping[str, Any], contents: Contents) -> dict[str, str]
 
 def _saved_id(name: str, contents: Contents) -> str:
     """The id of the unit with this number; any other text is the id of a unit or an agent."""
-    if not (name.isascii() and name.isdigit()):
-        engine = engine_of(contents)
-        if name not in {
-            *(unit.id for unit in engine.units_of(contents)),
-            *(one.id for one in contents.agents),
-        }:
-            unit = _(kind_of(engine, contents.kind).unit_label)
-            message = _("This checkpoint has no %(unit)s or agent %(name)s.")
-            raise CommandError(message % {"unit": unit, "name": name})
-        return name
-    return unit_named(contents, name)
+    if name.isascii() and name.isdigit():
+        return unit_named(contents, name)
+    engine = engine_of(contents)
+    if name not in {one.id for one in (*engine.units_of(contents), *contents.agents)}:
+        unit = _(kind_of(engine, contents.kind).unit_label)
+        message = _("This checkpoint has no %(unit)s or agent %(name)s.")
+        raise CommandError(message % {"unit": unit, "name": name})
+    return name
 
 
 # What the forks of a sweep differ in, from the arguments of a command.

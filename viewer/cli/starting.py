@@ -265,15 +265,10 @@ def _planned(preview: LaunchPreview) -> Output:
     tools = [line for view in views for line in tool_lines(view)]
     tools += filter(None, [preview.model_note])
     code = code_changes(request.checkpoint, request.project)
-    changes = (
-        [
-            code.sentence,
-            code.commit_note if request.uses_recorded_code else "",
-            *(f"  {file.name} ({file.change})" for file in code.shown),
-        ]
-        if code
-        else []
-    )
+    changes = []
+    if code:
+        note = code.commit_note if request.uses_recorded_code else ""
+        changes = [code.sentence, note, *(f"  {file.name} ({file.change})" for file in code.shown)]
     asked = list(asked_for(request.project))
     lines = [*known, *plan.then, *tools, *changes, *asked, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
@@ -331,16 +326,12 @@ def job_document(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> 
     written = job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True)
     # A run may have written anything.
     ids = [one for one in written if isinstance(one, str)]
-    rows = {
-        row.checkpoint_id: row
-        # A published fork has the same ids in two runs: its own comes last, and is found.
-        for row in sorted(
-            Checkpoint.objects.select_related("location", "run", "parent").filter(
-                location=job.location, checkpoint_id__in=ids
-            ),
-            key=lambda row: row.run_id == job.run_id,
-        )
-    }
+    found = Checkpoint.objects.filter(location=job.location, checkpoint_id__in=ids)
+    # A published fork has the same ids in two runs: its own comes last, and is found.
+    own_last = sorted(
+        found.select_related("location", "run", "parent"), key=lambda row: row.run_id == job.run_id
+    )
+    rows = {row.checkpoint_id: row for row in own_last}
     return {
         **_document(WAITING if asked else job.status, job.branch, steps, error=translate(job.error)),
         "job": str(job.pk),

@@ -188,12 +188,17 @@ def replay(preview: ReplayPreview) -> Job:
     job_request = request_of(request, shown_models(request.replay_models, request.project))
     if earlier := earlier_job(request, job_request):
         return earlier
+    _check_confirmed(preview)
+    return queued(request, Job.Kind.REPLAY, job_request, [])
+
+
+def _check_confirmed(preview: "ReplayPreview | CallsReplayPreview") -> None:
+    """Raise LaunchRefused if it cannot start, or if a person has confirmed another number of calls."""
     if preview.refusals:
         raise LaunchRefused(preview.refusals)
-    if request.confirmed not in (None, preview.calls):
+    if preview.request.confirmed not in (None, preview.calls):
         message = _("Confirm the number of model calls, and press the button again.")
         raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
-    return queued(request, Job.Kind.REPLAY, job_request, [])
 
 
 def shown_models(models: Sequence[str], project: Project | None) -> list[str]:
@@ -480,11 +485,7 @@ def replay_calls(preview: CallsReplayPreview) -> Sweep:
         return earlier
     if request.seen_plan not in (None, preview.plan_digest):
         raise plan_changed()
-    if preview.refusals:
-        raise LaunchRefused(preview.refusals)
-    if request.confirmed not in (None, preview.calls):
-        message = _("Confirm the number of model calls, and press the button again.")
-        raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
+    _check_confirmed(preview)
     shown = list(request.replay_models)
     for project in dict.fromkeys(one.project for one in preview.starting):
         shown = shown_models(shown, project)

@@ -337,7 +337,7 @@ class Job(Metered):
     limits = models.JSONField(default=dict, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
     steps_used = models.PositiveIntegerField(default=0)
-    # The limit that stopped it (viewer/records/queue.py), or empty.
+    # The limit that stopped it (viewer/records/limits.py), or empty.
     limit_hit = models.JSONField(default=dict, blank=True)
     # The units before which it stopped at a breakpoint. A resume continues there.
     stopped_before = models.JSONField(default=list, db_default=[], blank=True)

@@ -252,7 +252,7 @@ class Location(models.Model):
     refused_fingerprint = models.CharField(max_length=300, blank=True)
     # The fingerprint of an indexed store whose runs are all listed as it has them.
     listed_fingerprint = models.CharField(max_length=300, blank=True, default="")
-    # Identifies the prices with which the costs of its runs were computed (viewer/prices).
+    # Identifies the prices with which the costs of its runs were computed (viewer/records/prices.py).
     price_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Incremented by each import that changed something, so that open pages refresh.
     revision = models.PositiveIntegerField(default=0)

@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -312,7 +312,7 @@ def compare() -> tuple[int, int, int]:
     """
     known = set(BucketObject.objects.values_list("pk", flat=True))
     named = set(BucketObject.objects.filter(state__in=NAMED).values_list("pk", flat=True))
-    listed = _send(WRITE_SECONDS, lambda store: set(_keys(store)))
+    listed = _send(WRITE_SECONDS, _keys)
     # Other processes may have written and deleted objects meanwhile.
     missing = sum(
         BucketObject.objects.filter(pk__in=some, state__in=NAMED).count()
@@ -324,6 +324,5 @@ def compare() -> tuple[int, int, int]:
     return len(named), missing, others
 
 
-def _keys(store: "S3Store") -> Iterator[str]:
-    for page in store.list():
-        yield from (one["path"].rpartition("/")[2] for one in page)
+def _keys(store: "S3Store") -> set[str]:
+    return {one["path"].rpartition("/")[2] for page in store.list() for one in page}

@@ -106,12 +106,10 @@ def has_right(user: Any, right: Right, rows: Mapping[type[Model], Any]) -> bool:
     access = access_of(user) if user else Access()
     if access.everywhere >= right.level:
         return True
+    if not rows and right == Right.VIEW:
+        return bool(user and user.is_active)
     if not rows:
-        return (
-            bool(user and user.is_active)
-            if right == Right.VIEW
-            else (right != Right.LOCATIONS and access.highest >= right.level)
-        )
+        return right != Right.LOCATIONS and access.highest >= right.level
     return all(
         visible_rows(model, access, right.level).filter(pk=key).exists() for model, key in rows.items()
     )

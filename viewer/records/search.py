@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import OperationalError, connection, transaction
@@ -71,32 +71,21 @@ class SearchTooSlow(SearchRefused):
     """A search took too long. The message says what to do."""
 
 
-class SearchIndex(Protocol):
-    """Finds words in the texts of entries."""
-
-    def find(
-        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
-    ) -> Sequence[tuple[int, Excerpt]]:
-        """The newest matches among ``entries``, at most ``limit``, as primary keys and excerpts.
-
-        ``before`` is the last primary key of the page before. Raises SearchTooSlow.
-        """
-
-    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
-        """The number of matches, at most ``limit``. Raises SearchTooSlow."""
-
-
-def search_index() -> SearchIndex:
+def search_index() -> "SqliteIndex | PostgresqlIndex":
     """The index of this installation's database."""
     return PostgresqlIndex() if postgresql.is_used() else SqliteIndex()
 
 
 class SqliteIndex:
-    """``SearchIndex`` with SQLite's FTS5. Triggers keep it up to date (viewer/migrations/0001_initial.py)."""
+    """SQLite's FTS5. Triggers keep it up to date (viewer/migrations/0001_initial.py)."""
 
     def find(
         self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
     ) -> list[tuple[int, Excerpt]]:
+        """The newest matches among ``entries``, at most ``limit``, as primary keys and excerpts.
+
+        ``before`` is the last primary key of the page before. Raises SearchTooSlow.
+        """
         if not words:
             return []
         highest = _HIGHEST if before is None else before
@@ -104,6 +93,7 @@ class SqliteIndex:
         return [(pk, parts(excerpt)) for pk, excerpt in rows]
 
     def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
+        """The number of matches, at most ``limit``. Raises SearchTooSlow."""
         rows = _rows(_COUNT, [expression(words)], entries, limit) if words else []
         return int(rows[0][0]) if rows else 0
 
@@ -155,7 +145,7 @@ def _time_limit_of_sqlite() -> Iterator[None]:
 
 
 class PostgresqlIndex:
-    """``SearchIndex`` with PostgreSQL's ``tsvector`` (viewer/migrations/0002_version_0_2_0.py).
+    """PostgreSQL's ``tsvector`` (viewer/migrations/0002_version_0_2_0.py), with the methods of SqliteIndex.
 
     The index is one of an expression, so the words are stored nowhere else. ``forkline_words`` makes the same
     words of a text as SQLite's tokenizer, whatever the server's language is.

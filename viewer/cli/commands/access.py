@@ -74,12 +74,12 @@ def _add_roles_arguments(parser: CommandParser) -> None:
             "Empty for no quota: runs="
         ),
     )
-    parser.add_argument(
-        "--location",
-        type=LOCATION,
-        metavar="LOCATION",
-        help=_("The location of the role (default: all locations, also those added later)."),
-    )
+    _add_location_argument(parser)
+
+
+def _add_location_argument(parser: CommandParser) -> None:
+    help_text = _("The location of the role (default: all locations, also those added later).")
+    parser.add_argument("--location", type=LOCATION, metavar="LOCATION", help=help_text)
 
 
 def _handle_roles(options: Mapping[str, Any]) -> Output:
@@ -212,12 +212,7 @@ def _add_invitations_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--team", type=NAME, metavar="TEAM", help=_("Make an invitation that adds a person to this team.")
     )
-    parser.add_argument(
-        "--location",
-        type=LOCATION,
-        metavar="LOCATION",
-        help=_("The location of the role (default: all locations, also those added later)."),
-    )
+    _add_location_argument(parser)
     parser.add_argument(
         "--days",
         type=int,
@@ -382,11 +377,9 @@ def _token_document(token: ApiToken) -> dict[str, Any]:
 
 def _token_lines(rows: list[ApiToken]) -> Iterator[str]:
     for token in rows:
-        places = (
-            _("all locations")
-            if token.is_everywhere
-            else ", ".join(one.path for one in token.locations.all())
-        )
+        places = ", ".join(one.path for one in token.locations.all())
+        if token.is_everywhere:
+            places = _("all locations")
         state = _("works") if token.works else _("does not work")
         parts = [token.pk, token.name, token.user.get_username(), token.get_level_display(), places or "-"]
         yield "  ".join(map(str, [*parts, state, token.expires_at.isoformat(timespec="minutes")]))
