@@ -454,7 +454,8 @@ def _saved_id(name: str, contents: Contents) -> str:
     if name.isascii() and name.isdigit():
         return unit_named(contents, name)
     engine = engine_of(contents)
-    if name not in {one.id for one in (*engine.units_of(contents), *contents.agents)}:
+    ids = {*(unit.id for unit in engine.units_of(contents)), *(one.id for one in contents.agents)}
+    if name not in ids:
         unit = _(kind_of(engine, contents.kind).unit_label)
         message = _("This checkpoint has no %(unit)s or agent %(name)s.")
         raise CommandError(message % {"unit": unit, "name": name})

@@ -122,12 +122,8 @@ def person_to_mail(typed: str) -> User | None:
 def send_reset_link(person: User) -> None:
     """Send a person the link with which they set a new password, to the address of their account."""
     with override(chosen_language(person) or settings.LANGUAGE_CODE):
-        link = settings.ALLOWED_ORIGINS[0] + reset_path(person)
-        text = _("With this link, you set a new password for %(name)s. It works once, for a day:") % {
-            "name": person.get_username()
-        }
-        ignore = _("If you did not ask for it, you need not do anything.")
-        send_soon("Forkline: " + _("New password"), f"{text}\n\n{link}\n\n{ignore}\n", person.email)
+        text = _("With this link, you set a new password for %(name)s. It works once, for a day:")
+        _send_link(person, _("New password"), text, reset_path(person), person.email)
     record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: asked for a reset link")
 
 
@@ -232,12 +228,16 @@ def address_of(person: User, token: str) -> str | None:
 
 def send_mail_token(person: User, address: str) -> None:
     """Send a link that confirms an address to this address. The caller has checked that it is one."""
-    link = settings.ALLOWED_ORIGINS[0] + reverse("account-mail-confirm", args=[mail_token(person, address)])
-    text = _("With this link, %(name)s receives mail about the account at this address:") % {
-        "name": person.get_username()
-    }
+    path = reverse("account-mail-confirm", args=[mail_token(person, address)])
+    text = _("With this link, %(name)s receives mail about the account at this address:")
+    _send_link(person, _("Mail address"), text, path, address)
+
+
+def _send_link(person: User, subject: str, text: str, path: str, address: str) -> None:
+    """Send a link to a page about the account of a person. The text says what the link does."""
+    text, link = text % {"name": person.get_username()}, settings.ALLOWED_ORIGINS[0] + path
     ignore = _("If you did not ask for it, you need not do anything.")
-    send_soon("Forkline: " + _("Mail address"), f"{text}\n\n{link}\n\n{ignore}\n", address)
+    send_soon(f"Forkline: {subject}", f"{text}\n\n{link}\n\n{ignore}\n", address)
 
 
 def set_address(person: User, address: str) -> None:

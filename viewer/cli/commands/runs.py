@@ -71,22 +71,18 @@ def _handle_list(options: Mapping[str, Any]) -> Output:
 
 def run_document(run: Run, rows: list[ListedCheckpoint]) -> dict[str, Any]:
     """A run with its branches and these checkpoints. ``key`` is what addresses have."""
-    return {
+    document: dict[str, Any] = {
         "id": run.key,
         "key": str(run.uid),
         "entity": run.entity,
         "name": run.name,
         "status": run.status or None,
-        # Of a run that is only indexed, LOCATION#THREAD lists these.
-        **(
-            {
-                "branches": branch_documents(rows),
-                "checkpoints": [checkpoint_document(row) for row in rows],
-            }
-            if rows
-            else {}
-        ),
     }
+    # Of a run that is only indexed, LOCATION#THREAD lists these.
+    if rows:
+        document["branches"] = branch_documents(rows)
+        document["checkpoints"] = [checkpoint_document(row) for row in rows]
+    return document
 
 
 def _list_lines(
