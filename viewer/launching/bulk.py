@@ -305,7 +305,7 @@ def _members(request: BulkRequest) -> list[Member]:
 def _previewed(one: Chosen, request: requests.ForkRequest, taken: set[str]) -> Member:
     try:
         if request.kind == Job.Kind.FORK and not request.branch:
-            request = replace(request, branch=requests.branch_beside(request, taken))
+            request = replace(request, branch=requests.branch_for_edits(request, taken))
         preview = preview_launch(request, taken)
         preview = replace(preview, checks=[*preview.checks, *_other_refusals(preview, taken)])
         if preview.needs_preflight:

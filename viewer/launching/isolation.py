@@ -15,8 +15,7 @@ def change_isolation(project: Project, isolation: Isolation) -> None:
     """
     data = isolation.as_data()
     if isolation.is_sandboxed:
-        asked = ListOpenFolders(project.pk, list(isolation.read), list(isolation.write))
-        found = ask(asked)
+        found = ask(ListOpenFolders(project.pk, list(isolation.read), list(isolation.write)))
         data["trusted"] = sorted([*found.read, *found.write])
         data["trusted_write"] = found.write
     with transaction.atomic():

@@ -342,10 +342,10 @@ def fork_branch(request: ForkRequest) -> str:
     """Return a free branch name for the edits of a fork, such as ``year-2030`` or ``draft-edited``."""
     # A form that is sent twice names the same branch.
     own = Job.objects.filter(idempotency_key=request.key).values_list("branch", flat=True)
-    return branch_beside(request, request.location.taken_branches - set(own))
+    return branch_for_edits(request, request.location.taken_branches - set(own))
 
 
-def branch_beside(request: ForkRequest, taken: Collection[str]) -> str:
+def branch_for_edits(request: ForkRequest, taken: Collection[str]) -> str:
     """Return a branch name for the edits of a fork that is not ``taken``."""
     return name_for(list(_changes(request)), taken)
 

@@ -44,7 +44,8 @@ def collect() -> None:
     """Store the messages that are due and not stored yet, each once for each target."""
     for target in NotificationTarget.objects.filter(user__is_active=True).select_related("user"):
         since = max(target.since, timezone.now() - MAX_AGE)
-        known, muted = set(target.notifications.values_list("key", flat=True)), _muted(target.user)
+        known = set(target.notifications.values_list("key", flat=True))
+        muted = set(MutedRun.objects.filter(user=target.user).values_list("location_uid", "run_key"))
         due = (*_questions(target, since), *_jobs(target, since), *_mentions(target, since))
         found = [message for message, run in due if message.key not in known and run not in muted]
         # Another worker may have stored them meanwhile.
@@ -104,10 +105,6 @@ def _mentions(target: NotificationTarget, since: datetime) -> Iterator[tuple[Not
 
 def _run_of(job: Job) -> RunIds:
     return (job.run.location.uid, job.run.key) if job.run else None
-
-
-def _muted(user: User) -> set[RunIds]:
-    return set(MutedRun.objects.filter(user=user).values_list("location_uid", "run_key"))
 
 
 # Muting a run.
