@@ -134,9 +134,9 @@ class Filters:
     @property
     def fault(self) -> UserMessage | None:
         """What is wrong with the first value that is not valid; None if all are."""
-        for name, parse in FILTER_TYPES.items():
+        for name in FILTER_TYPES:
             try:
-                _ = parse(text) if (text := getattr(self, name)) else None
+                _value(self, name)
             except InvalidInput as error:
                 return error.of(FILTER_NAMES[name])
         if self.status and self.status not in STATUSES:
