@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from viewer.models import Job
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 
 PLAN = [
@@ -68,13 +69,13 @@ def test_a_failed_task_is_not_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_failed", "events", "states"),
+    ("status", "events", "states"),
     [
-        (False, [], ["kept", "unrun", "unrun"]),
-        (False, [("task_started", {"task": "b"})], ["kept", "stopped", "unrun"]),
-        (True, [("task_started", {"task": "b"})], ["kept", "failed", "unrun"]),
+        (Job.Status.CANCELLED, [], ["kept", "unrun", "unrun"]),
+        (Job.Status.CANCELLED, [("task_started", {"task": "b"})], ["kept", "stopped", "unrun"]),
+        (Job.Status.FAILED, [("task_started", {"task": "b"})], ["kept", "failed", "unrun"]),
         (
-            True,
+            Job.Status.FAILED,
             [
                 ("task_started", {"task": "b"}),
                 ("task_started", {"task": "c"}),
@@ -85,17 +86,17 @@ def test_a_failed_task_is_not_done() -> None:
     ],
 )
 def test_no_step_of_an_ended_run_is_running(
-    has_failed: bool, events: list[tuple[str, dict[str, Any]]], states: list[str]
+    status: str, events: list[tuple[str, dict[str, Any]]], states: list[str]
 ) -> None:
     progress = after(*events)
-    halt(progress, has_failed=has_failed)
+    halt(progress, status)
     assert [step.state for step in progress.steps] == states
     assert (progress.running, progress.done) == ("", 1)
 
 
 def test_steps_that_a_succeeded_run_left_out_are_skipped_and_do_not_count() -> None:
     progress = after(("task_completed", {"task": "b"}))
-    halt(progress, has_failed=False, has_succeeded=True)
+    halt(progress, Job.Status.SUCCEEDED)
     assert [step.state for step in progress.steps] == ["kept", "done", "skipped"]
     assert (progress.done, progress.total) == (2, 2)
 

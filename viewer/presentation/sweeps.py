@@ -249,11 +249,7 @@ def _progress(job: Job) -> Progress:
     for event in job.events.exclude(kind="text").iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
     if job.has_ended:
-        halt(
-            progress,
-            has_failed=job.status == Job.Status.FAILED,
-            has_succeeded=job.status == Job.Status.SUCCEEDED,
-        )
+        halt(progress, job.status)
     return progress
 
 
@@ -414,7 +410,7 @@ def replayed_answer(text: str, checkpoint: Checkpoint, name: str) -> CallMessage
 
 def new_answers(job: Job) -> Iterator[ReplayedAnswer]:
     """The answers of a replay in the order of its calls."""
-    yield from _answers_in(job.events.filter(kind__in=EVENTS).order_by("seq"), current_prices())
+    return _answers_in(job.events.filter(kind__in=EVENTS).order_by("seq"), current_prices())
 
 
 def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[ReplayedAnswer]:

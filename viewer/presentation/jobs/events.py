@@ -15,7 +15,7 @@ from viewer.engines.contents import short_title
 from viewer.formats import moment_text
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import JobEvent
+from viewer.models import Job, JobEvent
 from viewer.stores.protocol import count_of
 
 # The progress of a job, computed from its events. Pure.
@@ -124,8 +124,8 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
         progress.running = ""
 
 
-def halt(progress: Progress, *, has_failed: bool, has_succeeded: bool = False) -> None:
-    """Mark the steps of an ended job.
+def halt(progress: Progress, status: str) -> None:
+    """Mark the steps of a job that ended with this status.
 
     Running steps are stopped, or failed if the job has failed and no step has. Steps that did not run in a
     job that succeeded were skipped, by a condition or a router.
@@ -133,8 +133,8 @@ def halt(progress: Progress, *, has_failed: bool, has_succeeded: bool = False) -
     progress.running = ""
     has_failed_step = any(step.state == "failed" for step in progress.steps)
     ends = {
-        "running": "failed" if has_failed and not has_failed_step else "stopped",
-        "waiting": "skipped" if has_succeeded else "unrun",
+        "running": "failed" if status == Job.Status.FAILED and not has_failed_step else "stopped",
+        "waiting": "skipped" if status == Job.Status.SUCCEEDED else "unrun",
     }
     for step in progress.steps:
         step.state = ends.get(step.state, step.state)
@@ -283,7 +283,9 @@ def append_text(event_list: EventList, event: JobEvent) -> None:
 def row_of(event: JobEvent) -> EventRow:
     """Return the row of one event."""
     data = event.data
-    failed = event.kind.endswith(FAILED)
+    detail_name = DETAILS.get(event.kind) or event_detail(event.kind)
+    if event.kind.endswith(FAILED):
+        detail_name = "error"
     return EventRow(
         seq=event.seq,
         kind=event.kind,
@@ -291,7 +293,7 @@ def row_of(event: JobEvent) -> EventRow:
         text=label_of(event.kind, data),
         tone=tone_of(event.kind),
         agent=str(data.get("agent") or ""),
-        detail=str(data.get("error" if failed else detail_name(event.kind), "") or ""),
+        detail=str(data.get(detail_name, "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
         tokens=count_of(data.get("tokens")),
     )
@@ -316,11 +318,6 @@ def label_of(kind: str, data: Mapping[str, Any]) -> str:
         return str(LABELS[kind]) % EventValues(data)
     label = event_label(kind)
     return gettext(label) % EventValues(data) if label else kind
-
-
-def detail_name(kind: str) -> str:
-    """Return the name of the value that the expanded row shows; empty if there is none."""
-    return DETAILS.get(kind) or event_detail(kind)
 
 
 class EventValues(dict[str, Any]):

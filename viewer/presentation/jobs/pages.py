@@ -123,11 +123,7 @@ def shown_job(job: Job) -> ShownJob:
         advance(progress, event.seq, event.kind, event.data)
         add_events(event_list, [event])
     if job.has_ended:
-        halt(
-            progress,
-            has_failed=job.status == Job.Status.FAILED,
-            has_succeeded=job.status == Job.Status.SUCCEEDED,
-        )
+        halt(progress, job.status)
     return ShownJob(job, progress, event_list)
 
 

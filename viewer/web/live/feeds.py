@@ -466,11 +466,7 @@ def message_of(feed: JobFeed, news: News, until: int | None = None) -> str | Non
     if is_news:
         feed.sent_state = state
         if job.has_ended:
-            halt(
-                feed.progress,
-                has_failed=job.status == Job.Status.FAILED,
-                has_succeeded=job.status == Job.Status.SUCCEEDED,
-            )
+            halt(feed.progress, job.status)
     html = fragments(feed, job, events, is_news=is_news)
     rows = feed.event_list.pop_new() if feed.whole else EventList()
     is_text_new = feed.progress.text != feed.sent_text
