@@ -423,7 +423,7 @@ def as_markdown(run: Run) -> str:
     lines += [
         f"- {name.replace('_', ' ')}: {plain_line(value)}"
         for name, value in facts.items()
-        if _is_shown(value)
+        if value not in (None, "", 0) and not isinstance(value, list)
     ]
     for branch in document["branches"]:
         lines += ["", f"## {plain_line(branch['name'])}", "", f"{plain_line(branch['progress'])}"]
@@ -445,10 +445,6 @@ def as_markdown(run: Run) -> str:
         cells = (row["id"], row["branch"], row["parent"] or "", row["label"], row["tokens"])
         lines.append("| " + " | ".join(plain_line(cell).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _is_shown(value: Any) -> bool:
-    return value not in (None, "", [], 0) and not isinstance(value, list)
 
 
 def plain_line(value: Any) -> str:

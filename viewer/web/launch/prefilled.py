@@ -344,7 +344,11 @@ def _value_texts(
         entry = name.rpartition(":")[0]
         parts = differing_messages(entry, contents, source.contents)
         number = next((number for number, part in parts.items() if part == other == submission.opened), 0)
-        return _message_texts(entry, number - 1, contents, source.contents) if number else {}
+        if not number:
+            return {}
+        mine = _messages_of(entry, contents)[number - 1]
+        theirs = _messages_of(entry, source.contents)
+        return message_fields(entry, list(theirs.values()), number - 1, mine.content, mine.calls)
     value = _editable_value(contents, other)
     return {} if value is MISSING else edit_fields({group: {name: value}}, values, outputs)
 
@@ -362,11 +366,6 @@ def differing_messages(entry: str, contents: Contents, others: Contents) -> dict
         and (one.role, type(one.content)) == (other.role, type(other.content))
         and (one.content, _plain_calls(one)) != (other.content, _plain_calls(other))
     }
-
-
-def _message_texts(entry: str, at: int, contents: Contents, others: Contents) -> dict[str, str]:
-    mine, theirs = _messages_of(entry, contents)[at], _messages_of(entry, others)
-    return message_fields(entry, list(theirs.values()), at, mine.content, mine.calls)
 
 
 def _messages_of(entry: str, contents: Contents) -> dict[int, EditableMessage]:

@@ -55,9 +55,11 @@ def show(request: HttpRequest) -> HttpResponse:
         context |= table_context(request, found, context["heads"])
         if context["row"]:
             _link_to_forks(request, context["heads"], context["row"])
-        context |= {"key": uuid4(), "function": _function(found)}
-        keys = [side.checkpoint.pk for side in found.sides]
-        context["scoring"] = Job.objects.scores_of(keys).unfinished().count()
+        scorings = Job.objects.scores_of([side.checkpoint.pk for side in found.sides])
+        newest = scorings.order_by("-created_at").first()
+        # The function that scored one of the sides last; empty if none has.
+        function = str(newest.request.get("function") or "") if newest else ""
+        context |= {"key": uuid4(), "function": function, "scoring": scorings.unfinished().count()}
         target = _query(QueryDict(), found.sides)
         context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
@@ -153,13 +155,6 @@ def _sweep(text: str) -> Sweep | None:
     """The sweep with this id; None if there is none."""
     uid = uuid_of(text)
     return Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
-
-
-def _function(found: Comparison) -> str:
-    """The function that scored the baseline last, or another side; empty if none has."""
-    keys = [side.checkpoint.pk for side in found.sides]
-    job = Job.objects.scores_of(keys).order_by("-created_at").first()
-    return str(job.request.get("function") or "") if job else ""
 
 
 def _head(query: QueryDict, found: Comparison, side: Side, members: Mapping[str, str]) -> dict[str, Any]:
