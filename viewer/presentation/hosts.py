@@ -13,7 +13,7 @@ from viewer.formats import duration, short_moment
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Location, PoolMember, Project
-from viewer.presentation.isolation import launchers_text, unavailable_lines
+from viewer.presentation.isolation import launchers_of, unavailable_lines
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -42,7 +42,7 @@ class ShownHost:
     @property
     def launchers(self) -> str:
         """The launchers that work there."""
-        return launchers_text(self.host)
+        return ", ".join(one.label for one in launchers_of(self.host) if not one.reason)
 
     @property
     def unavailable(self) -> list[str]:

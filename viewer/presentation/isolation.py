@@ -71,11 +71,6 @@ def unavailable_lines(host: Host) -> Iterator[str]:
         yield _("Runs cannot be limited to allowed hosts on this host: %(reason)s") % {"reason": reason}
 
 
-def launchers_text(host: Host) -> str:
-    """The launchers that work on a host."""
-    return ", ".join(one.label for one in launchers_of(host) if not one.reason)
-
-
 def isolation_lines(isolation: Isolation) -> Iterator[str]:
     """What a project asks for, a line each."""
     yield f"{_('Launcher')}: {LAUNCHER_LABELS[isolation.launcher]}"

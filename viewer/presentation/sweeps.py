@@ -137,7 +137,8 @@ def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
     jobs = list(group.branches.select_related("run", "location", "checkpoint__run"))
     scoring = scoring_of(jobs) if group.score else {}
     found = [ComparedBranch(job, _progress(job), scoring.get(job.pk)) for job in jobs]
-    base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)
+    with_result = next((one for one in found if one.job.result), None)
+    base = next((one for one in found if str(one.job.pk) == against), with_result)
     for one in found:
         one.is_base = one is base
         is_other = base is not None and one is not base
@@ -237,10 +238,6 @@ def held_back(branches: Sequence[ComparedBranch]) -> Wait | None:
         if found is None or found.kind not in _LONG_WAITS:
             return None
     return found
-
-
-def _first_with_result(found: Sequence[ComparedBranch]) -> ComparedBranch | None:
-    return next((one for one in found if one.job.result), None)
 
 
 def _progress(job: Job) -> Progress:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import Editable, Edits, Schema, StateEntry
+from viewer.engines.plan import Editable, Edits, Schema
 from viewer.engines.protocol import kind_of
 from viewer.launching import refusals, requests
 from viewer.launching.edits import added_value
@@ -238,7 +238,9 @@ class ForkParts:
         self.modes = modes_form(edits, edited, schema, kind)
         self.state: ValuesPart | None = None
         if edited.state is not None:
-            entries = missing_entries(edited, schema)
+            # Entries that have no value and are not edited as a conversation.
+            known = {*edited.state, *edited.opaque}
+            entries = {name: entry for name, entry in schema.entries.items() if name not in known}
             self.state = values_part(StateForm(edits, without_conversations(edited), entries), self.modes)
         self.conversations = conversation_parts(edits, contents, edited, self.modes)
         self.outputs_form = OutputsForm(edits, edited.outputs)
@@ -429,12 +431,6 @@ def _retry(
         values += [settings.configurable.form, settings.context.form]
     conversations = {part.name for part in first.conversations}
     return retry_of_fork(job, values, first.outputs_form, first.options.models, taken, conversations)
-
-
-def missing_entries(edited: Editable, schema: Schema) -> dict[str, StateEntry]:
-    """The entries of the schema that have no value and are not edited as a conversation."""
-    known = {*(edited.state or {}), *edited.opaque}
-    return {name: entry for name, entry in schema.entries.items() if name not in known}
 
 
 def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> ModesForm:
