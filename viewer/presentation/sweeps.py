@@ -57,11 +57,6 @@ def members_of(sweep: Sweep) -> dict[str, str]:
     return members
 
 
-def unfinished_members(sweep: Sweep) -> int:
-    """How many members have not ended."""
-    return sweep.branches.exclude(status__in=Job.ENDED).count()
-
-
 def _newest_of(origin: Checkpoint) -> Reference:
     """The newest checkpoint of the forked branch, or the forked one if no branch names it."""
     return Reference(origin.run.uid, branch=origin.branch) if origin.branch else reference_to(origin)

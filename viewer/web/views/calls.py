@@ -45,7 +45,6 @@ from viewer.records.prices import UNKNOWN, Cost
 from viewer.validation import number_in
 from viewer.web.fields import OptionField, valid_values
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
-from viewer.web.launch.edits import first_error
 from viewer.web.launch.options import LimitsForm, StartTimeForm, launch_options, limit_texts, score_field
 from viewer.web.launch.page import LaunchPage
 from viewer.web.launch.prefilled import Retry, StartingPoint, Submission, editable_parts_of
@@ -82,10 +81,6 @@ class ReplayForm(CallsForm):
         super().__init__(data, initial={"models": ", ".join(base.models), "times": base.times})
         self.fields["tools"] = StoredField(REPLAY_TOOLS, list(base.tools))
         self.fields["parameters"] = StoredField(PARAMETERS, dict(base.parameters))
-
-    def error_of(self, name: str) -> str:
-        """The first error of a field; empty if there is none."""
-        return first_error(self[name])
 
 
 class ReplayLimitsForm(LimitsForm):

@@ -28,7 +28,7 @@ from viewer.presentation.comparison_sides import (
     sides_by_score,
 )
 from viewer.presentation.listing import MAX_QUERY
-from viewer.presentation.sweeps import members_of, unfinished_members
+from viewer.presentation.sweeps import members_of
 from viewer.records.annotations import about_comparison, address_of, on_comparison
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import requires
@@ -48,7 +48,7 @@ def show(request: HttpRequest) -> HttpResponse:
     found = _compared(request.GET, members)
     context: dict[str, Any] = {"compared": found, "shows_same": request.GET.get("show") == "all"}
     context |= {"export_formats": comparison.COMPARISON_FORMATS, "sort": request.GET.get("sort", "")}
-    context |= {"sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
+    context |= {"sweep": sweep, "unfinished": sweep.branches.unfinished().count() if sweep else 0}
     is_adding = request.GET.get("add") == "1"
     if len(found.sides) > 1 and not is_adding:
         context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]
