@@ -87,6 +87,34 @@ def test_the_log_of_a_killed_writer_is_read_and_stays(tmp_path: Path) -> None:
     assert hashes_below(tmp_path) == before
 
 
+@pytest.mark.parametrize("has_index", [True, False], ids=["with an index", "without"])
+@pytest.mark.parametrize("log", ["0", "31", "32", "33", "other magic", "other page size", "zeros"])
+def test_a_log_without_frames_hides_no_row(log: str, has_index: bool, tmp_path: Path) -> None:
+    """A writer that is killed before its first frame leaves such a log, and SQLite waits for another one."""
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    killed = (
+        f"import sqlite3, os; c = sqlite3.connect({str(path)!r});"
+        f"c.execute({ONE_MORE.format('20270101T000000_deadbeef')!r}); c.commit(); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    with open(f"{path}-wal", "r+b") as file:
+        if log.isdigit():
+            file.truncate(int(log))
+        else:
+            file.seek(8 if log == "other page size" else 0)
+            file.write(bytes(64) if log == "zeros" else b"\1")
+    if not has_index:
+        Path(f"{path}-shm").unlink()
+    before = hashes_below(tmp_path)
+    began = time.monotonic()
+    read, problems = read_all(path)
+    assert (len(read), problems) == (3, {})
+    assert time.monotonic() - began < 5
+    assert hashes_below(tmp_path) == before
+    edit(path, ONE_MORE.format("20270101T000000_deadbeef"))
+    assert "20270101T000000_deadbeef" in read_all(path)[0]
+
+
 def test_commits_of_a_live_writer_are_read_without_disturbing_it(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:

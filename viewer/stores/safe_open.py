@@ -174,6 +174,9 @@ def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUn
 
 
 _MAGIC = b"SQLite format 3\x00"
+# The header of a write-ahead log: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+LOG_HEADER_BYTES = 32
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
 def check_is_sqlite(found: Found) -> None:
@@ -195,6 +198,17 @@ def is_in_wal_mode(name: str, folder: int) -> bool:
     """Whether this file of an open folder is an SQLite file in WAL mode. Raises OSError."""
     header = _first_bytes(name, folder, 20)
     return header[:16] == _MAGIC and header[18:20] == b"\x02\x02"
+
+
+def may_have_frames(name: str, folder: int) -> bool:
+    """Whether this log of an open folder may hold frames. SQLite ignores all of a log with another header.
+
+    So has the log of a writer that was killed before its first frame. Raises OSError.
+    """
+    header = _first_bytes(name, folder, LOG_HEADER_BYTES + 1)
+    page_size = int.from_bytes(header[8:12], "big")
+    is_page_size = 512 <= page_size <= 65536 and page_size & (page_size - 1) == 0
+    return len(header) > LOG_HEADER_BYTES and header[:4] in _LOG_MAGIC and is_page_size
 
 
 def _first_bytes(name: str, folder: int, count: int) -> bytes:

@@ -16,7 +16,7 @@ import apsw
 from viewer import sqlite_pragmas
 from viewer.stores import protocol
 from viewer.stores.addresses import DatabaseFile
-from viewer.stores.safe_open import is_in_wal_mode, open_file
+from viewer.stores.safe_open import is_in_wal_mode, may_have_frames, open_file
 
 # Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time.
 
@@ -104,6 +104,7 @@ def _reason(error: Exception) -> str:
 # ``-wal`` and ``-shm``   ``mode=ro&readonly_shm=1``: a writer has or had it open; its files are only read
 # ``-wal`` alone          a copy of both files, opened in a temporary folder
 # neither                 ``immutable=1``; after reading, the file must not have changed
+# ``-wal`` without frames the same, and SQLite does not see it: with ``-shm``, it would wait for a writer
 #
 # SQLite opens files by their paths. So the files that it has opened are compared with the files that were
 # found without following links, and a journal that is not a plain file is refused before SQLite opens it.
@@ -125,6 +126,22 @@ class ChangedWhileReading(Exception):
     """A writer changed the file while it was read without a lock, so the rows may be wrong."""
 
 
+class _WithoutLogs(apsw.VFS):
+    """The file system as SQLite sees it, without logs."""
+
+    name = "without-logs"
+
+    def __init__(self) -> None:
+        super().__init__(self.name, "")
+
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        """Whether a file exists or can be accessed."""
+        return not pathname.endswith("-wal") and super().xAccess(pathname, flags)
+
+
+_WITHOUT_LOGS = _WithoutLogs()
+
+
 class ReadonlyDatabase:
     """One short connection at a time, bounded by the limits. Does not close the file's folder."""
 
@@ -135,6 +152,8 @@ class ReadonlyDatabase:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         # The state of the file and its log when it was opened without a lock; None with a lock.
         self._state: tuple[_State, _State] | None = None
+        # The name of the file system that SQLite uses; None for its own.
+        self._vfs: str | None = None
         # Whether there was a log and a shared index when it was opened.
         self._companions: tuple[bool, bool] = (False, False)
         self._deadline = 0.0
@@ -147,7 +166,7 @@ class ReadonlyDatabase:
             before = _open_descriptors()
             address, writes = self._address()
             flags = apsw.SQLITE_OPEN_READWRITE if writes else apsw.SQLITE_OPEN_READONLY
-            self._connection = apsw.Connection(address, flags=flags | _OPTIONS)
+            self._connection = apsw.Connection(address, flags=flags | _OPTIONS, vfs=self._vfs)
             self._set_up(self._connection)
             if self._copy is None:
                 self._check_opened(before)
@@ -256,17 +275,22 @@ class ReadonlyDatabase:
     def _address(self) -> tuple[str, bool]:
         """The URI that SQLite opens, and whether SQLite may write to that file."""
         self._check_identity()
-        self._state = None
+        self._state = self._vfs = None
         self._companions = has_wal, has_shm = self._current_companions()
         self._check_journals()
         path = str(Path(path_of(self._file.folder)) / self._file.name)
         self._is_in_wal_mode = is_in_wal_mode(self._file.name, self._file.folder)
         if not self._is_in_wal_mode:
             return _uri(path, "mode=ro"), False
-        if has_wal and has_shm:
+        has_frames = has_wal and may_have_frames(self._file.name + "-wal", self._file.folder)
+        if has_frames and has_shm:
             return _uri(path, "mode=ro&readonly_shm=1"), False
         self._state = self._stable_state()
-        if self._state[1] is not None:
+        if self._state[1] is not None and not has_frames:
+            if may_have_frames(self._file.name + "-wal", self._file.folder):
+                raise ChangedWhileReading
+            self._vfs = _WITHOUT_LOGS.name
+        elif self._state[1] is not None:
             self._copy = tempfile.TemporaryDirectory(prefix="forkline-", dir=self._file.scratch)
             copied = Path(self._copy.name).resolve() / "store.db"
             for end in ("", "-wal"):

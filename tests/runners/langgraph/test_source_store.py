@@ -79,6 +79,21 @@ def test_the_store_of_a_killed_writer_is_read_and_left_alone(killed: Path, tmp_p
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("size", [0, 32])
+def test_the_store_of_a_writer_that_was_killed_before_its_first_frame_is_read(
+    size: int, killed: Path, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(killed)) as connection:
+        add(connection, "3")
+    Path(f"{killed}-wal").touch()
+    Path(f"{killed}-shm").write_bytes(bytes(32768))
+    if size:
+        salt = bytes(range(8))
+        header = b"\x37\x7f\x06\x82" + (3007000).to_bytes(4, "big") + (4096).to_bytes(4, "big")
+        Path(f"{killed}-wal").write_bytes((header + bytes(4) + salt).ljust(size, b"\1"))
+    assert heads(killed, tmp_path / "scratch") == "3"
+
+
 def test_a_file_that_was_written_while_it_was_read_without_a_lock_is_refused(
     killed: Path, tmp_path: Path
 ) -> None:

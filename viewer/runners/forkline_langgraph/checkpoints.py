@@ -582,6 +582,8 @@ def _variables(variables: Mapping[str, str]) -> Iterator[None]:
 
 # Bytes 18 and 19 of a database's header are the versions of its format: 2 means WAL mode.
 WRITE_VERSION, IN_WAL_MODE = slice(18, 20), b"\x02\x02"
+# The header of a write-ahead log: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+LOG_HEADER_BYTES, LOG_MAGIC = 32, (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 # How many times a file without a lock is copied because a writer has changed it meanwhile.
 MAX_COPIES = 10
 # The resolution of a file system's modification times.
@@ -602,7 +604,7 @@ def address_of_file(path: Path, scratch: Path) -> tuple[str, State | None]:
             is_wal = file.read(100)[WRITE_VERSION] == IN_WAL_MODE
         if not is_wal:
             return f"file:{quote(os.fsencode(path))}?mode=ro", None
-        if log.exists() and index.exists():
+        if index.exists() and log.exists() and may_have_frames(log):
             return f"file:{quote(os.fsencode(path))}?mode=ro&readonly_shm=1", None
         state = _stable_state(path)
         if not log.exists():
@@ -610,6 +612,18 @@ def address_of_file(path: Path, scratch: Path) -> tuple[str, State | None]:
         if copy := _copied(path, log, scratch, state):
             return f"file:{quote(os.fsencode(copy))}", None
     raise Refused("langgraph.store_changed", path=path)
+
+
+def may_have_frames(log: Path) -> bool:
+    """Return whether a log may hold frames. Beside an index, SQLite would wait for a writer to begin another.
+
+    viewer/stores/safe_open.py asks the same.
+    """
+    with open(log, "rb") as file:
+        header = file.read(LOG_HEADER_BYTES + 1)
+    page_size = int.from_bytes(header[8:12], "big")
+    is_page_size = 512 <= page_size <= 65536 and page_size & (page_size - 1) == 0
+    return len(header) > LOG_HEADER_BYTES and header[:4] in LOG_MAGIC and is_page_size
 
 
 def _copied(path: Path, log: Path, scratch: Path, state: State) -> Path | None:
