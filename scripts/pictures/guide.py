@@ -41,8 +41,13 @@ def take_guide(pages: dict[str, Page], demo: ServedDemo) -> None:
 
 
 def show_part(page: Page, address: str, part: str) -> None:
-    """Open a page and scroll to a part of it."""
+    """Open a page and scroll to a part of it, which a thread to prune has a minute after it was written."""
     page.goto(address)
+    for _attempt in range(20):
+        if page.locator(part).count():
+            break
+        page.wait_for_timeout(4_000)
+        page.reload()
     page.locator(part).scroll_into_view_if_needed()
     page.wait_for_load_state("networkidle")
 
