@@ -25,11 +25,12 @@ from viewer.launching.options import PUBLISH_INTO, SCRATCH
 from viewer.launching.preview import LaunchPreview, ask_next
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, accept_effects
+from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import stored_contents
 from viewer.records.limits import RUNS, quota_refusal
 from viewer.records.lineage.tree import free_name
+from viewer.records.locations import publications_of
 from viewer.records.permissions import may_start
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for, request_for_publication
@@ -370,7 +371,7 @@ def preview_publish(request: requests.PublishRequest) -> PublishPreview:
 
 
 def _rows(checkpoint: Checkpoint) -> QuerySet[Checkpoint]:
-    prefix = f"{Checkpoint.SCRATCH}{checkpoint.scratch_job}/"
+    prefix = Checkpoint.scratch_prefix(checkpoint.scratch_job)
     return Checkpoint.objects.filter(location=checkpoint.location, source_key__startswith=prefix)
 
 
@@ -410,12 +411,7 @@ def published_as(checkpoint: Checkpoint) -> list[str]:
     """The keys of the runs that the fork of a scratch checkpoint was published as."""
     if not checkpoint.is_scratch:
         return []
-    published = JobEvent.objects.filter(kind="published", job_id=checkpoint.scratch_job)
-    prefix = f"{Checkpoint.SCRATCH}{checkpoint.scratch_job}/"
-    later = JobEvent.objects.filter(
-        kind="published", job__kind=Job.Kind.PUBLISH, job__checkpoint__source_key__startswith=prefix
-    )
-    return sorted({str(event.data.get("thread")) for event in [*published, *later]})
+    return sorted({str(event.data.get("thread")) for event in publications_of(checkpoint.scratch_job)})
 
 
 def publish(preview: PublishPreview) -> Job:

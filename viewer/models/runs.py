@@ -365,6 +365,11 @@ class Checkpoint(models.Model):
         """The id of the job to whose scratch store a fork wrote it; empty if it is at the location."""
         return self.source_key.split("/", 2)[1] if self.is_scratch else ""
 
+    @classmethod
+    def scratch_prefix(cls, job: object) -> str:
+        """The beginning of the keys of the checkpoints that this job wrote to its scratch store."""
+        return f"{cls.SCRATCH}{job}/"
+
     @property
     def is_head_of_run(self) -> bool:
         """Whether the engine would continue its run from here, if its location is indexed by runs."""

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -223,15 +223,15 @@ def drafts_of(stored: Sequence[DraftFile]) -> list[Draft]:
 
 
 def _draft_of(stored: DraftFile, job: Job | None) -> Draft:
-    prefix = f"{Checkpoint.SCRATCH}{stored.job}/"
+    prefix = Checkpoint.scratch_prefix(stored.job)
     locations = Location.objects.filter(pk=job.location_id) if job else Location.objects.all()
     # A range of keys, unlike a search for a prefix, uses the index. "0" follows "/".
     keys = {"source_key__gte": prefix, "source_key__lt": f"{prefix[:-1]}0"}
     count = Checkpoint.objects.filter(location__in=locations.values("pk"), **keys).count()
-    return Draft(job, stored.written_at, stored.size, count, _removal(stored, job, prefix, count))
+    return Draft(job, stored.written_at, stored.size, count, _removal(stored, job, count))
 
 
-def _removal(stored: DraftFile, job: Job | None, prefix: str, checkpoints: int) -> datetime | None:
+def _removal(stored: DraftFile, job: Job | None, checkpoints: int) -> datetime | None:
     """Return when a scratch store is no longer needed; None if that is not known yet."""
     later = timedelta(days=settings.SCRATCH_DAYS)
     if job is None:
@@ -241,12 +241,13 @@ def _removal(stored: DraftFile, job: Job | None, prefix: str, checkpoints: int) 
         return None
     if job.run_id is None:
         return job.ended_at
-    if checkpoints and not _is_published(job, prefix):
+    if checkpoints and not publications_of(job.pk).exists():
         return None
     return job.ended_at + later
 
 
-def _is_published(job: Job, prefix: str) -> bool:
+def publications_of(job: object) -> QuerySet[JobEvent]:
+    """Return the events of a job, and of later jobs, that say as which runs its draft was published."""
+    prefix = Checkpoint.scratch_prefix(job)
     later = Job.objects.filter(kind=Job.Kind.PUBLISH, checkpoint__source_key__startswith=prefix)
-    jobs = [job.pk, *later.values_list("pk", flat=True)]
-    return JobEvent.objects.filter(kind="published", job__in=jobs).exists()
+    return JobEvent.objects.filter(kind="published", job__in=[job, *later.values_list("pk", flat=True)])
