@@ -18,7 +18,7 @@ from viewer.data_folder.locks import serving
 from viewer.data_folder.permissions import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
-from viewer.host.jobs.following import ensure_finished, stopping
+from viewer.host.jobs.following import clean_up_ended, ensure_finished, stopping
 from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
 from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
@@ -187,14 +187,20 @@ def adopt_orphans(state: WorkerState) -> None:
         state.pools = state.followers.submit(in_thread, "recognising locations of pools", poll_pools)
     if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
         state.pruned_at = time.monotonic()
-        delete_drafts()
         # Removing may take long.
-        state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
-        if settings.IS_DATABASE_SHARED:
-            # Only PostgreSQL has this queue.
-            from viewer.host.remote import forget_given_up
+        state.followers.submit(remove_unneeded)
 
-            forget_given_up()
-        # Those of jobs that a person ended while this machine was away.
-        state.followers.submit(in_thread, "ending processes", end_orphan_processes)
-        redact_all_jobs_again()
+
+def remove_unneeded() -> None:
+    """Remove what is no longer needed, and redact jobs again. What fails stops nothing else."""
+    in_thread("deleting drafts", delete_drafts)
+    in_thread("removing old data", remove_once_a_day, stopping.is_set)
+    if settings.IS_DATABASE_SHARED:
+        # Only PostgreSQL has this queue.
+        from viewer.host.remote import forget_given_up
+
+        in_thread("deleting requests", forget_given_up)
+    # Those of jobs that a person ended while this machine was away.
+    in_thread("ending processes", end_orphan_processes)
+    in_thread("cleaning up ended jobs", clean_up_ended)
+    in_thread("redacting jobs again", redact_all_jobs_again)

@@ -7,20 +7,24 @@ from datetime import timedelta
 from pathlib import Path
 
 import psutil
+import pytest
 from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.waiting import wait_until
 from viewer.data_folder.locks import worker_is_up
+from viewer.host.jobs import following
 from viewer.host.jobs.events import insert, redactor_of, rows_of
-from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.files import FOLLOWER_LOCK, storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.orphans import orphaned_jobs
-from viewer.host.jobs.spool import read_events
+from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import launch
 from viewer.messages.message import plain_text
-from viewer.models import Job, Project
+from viewer.models import Job, Project, Question
 from viewer.records.queue import enqueue
+
+CANARY = "sk-canary0123456789abcdefghij"
 
 
 def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:
@@ -131,3 +135,35 @@ def test_two_workers_run_each_of_many_jobs_exactly_once(
     start_worker("succeeds.py")
     wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs))
     assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)
+
+
+def test_a_run_that_closes_its_folder_stops_no_other_job(make_job: MakeJob) -> None:
+    closed, other = make_job(), make_job()
+    for job in (closed, other):
+        storage_of(job).create()
+    Job.objects.update(status=Job.Status.RUNNING)
+    lock = closed.folder / FOLLOWER_LOCK
+    lock.symlink_to(lock)
+    assert {job.pk for job in orphaned_jobs()} == {closed.pk, other.pk}
+
+
+def test_what_a_killed_follower_left_of_an_ended_job_is_cleaned_up(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job()
+    question = Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
+    assert question.record_answer(CANARY, None)
+    with monkeypatch.context() as killed:
+        killed.setattr(following, "redact_answers", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ensure_finished(job)
+    job.refresh_from_db()
+    assert job.status == "succeeded" and (job.folder / REQUEST).exists()
+    under_way = make_job()
+    storage_of(under_way).create()
+    storage_of(under_way).write_request({})
+    following.clean_up_ended()
+    question.refresh_from_db()
+    assert question.answer == "[redacted]"
+    assert [path.name for path in job.folder.iterdir() if path.stat().st_size] == ["log.txt"]
+    assert (under_way.folder / REQUEST).exists()

@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal
 from uuid import uuid4
@@ -16,6 +18,7 @@ from django.conf import settings
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import remove_committed
+from viewer.host_requests import DraftFile
 from viewer.models import Job, PreflightCheck
 from viewer.models.runs import SCRATCH_STORE
 
@@ -27,14 +30,12 @@ CUT = b"[Earlier output was cut because the log grew too long.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True, slots=True)
-class ScratchStore:
-    """When a scratch store was last written, in seconds since the epoch, and its size in bytes."""
-
-    written_at: float
-    size: int
+# What holds a person's input or values of checkpoints. ``has_leftovers`` asks for the request, so that is the
+# last one.
+DELETED_AT_THE_END = (
+    *(spool.EVENTS, spool.GUARD, spool.RESERVED, spool.STOP, spool.STORED, spool.ANSWER.format(number="*")),
+    *(spool.SCRATCH, spool.TEMPORARY, spool.REQUEST),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,15 @@ class JobStorage:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def size(self) -> int:
-        """The size of the files in bytes, without the runner's scratch folder."""
-        return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
+        """The size of the files in bytes, without those in folders."""
+        return sum(one.st_size for one in self._statuses("*"))
+
+    def _statuses(self, pattern: str) -> Iterator[os.stat_result]:
+        """The status of each regular file with such a name that can be read now. A run may delete some."""
+        for file in self.path.glob(pattern):
+            with suppress(OSError):
+                if stat.S_ISREG((status := file.lstat()).st_mode):
+                    yield status
 
     def write_request(self, request: Mapping[str, Any]) -> None:
         write_private_file(self.path / spool.REQUEST, json.dumps(request).encode())
@@ -118,12 +126,7 @@ class JobStorage:
 
     def write_answer(self, number: int, text: str) -> None:
         """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
-        path = self.path / spool.answer_name(number)
-        new = path.with_name(f"{path.name}.{uuid4().hex}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"text": text}))
-        new.rename(path)
+        write_private_file(self.path / spool.answer_name(number), json.dumps({"text": text}).encode())
 
     def delete_answer(self, number: int) -> None:
         (self.path / spool.answer_name(number)).unlink(missing_ok=True)
@@ -132,10 +135,7 @@ class JobStorage:
         """Ask the runner to stop before its next step. Idempotent."""
         stop = self.path / spool.STOP
         if not stop.exists():
-            new = stop.with_suffix(".new")
-            new.unlink(missing_ok=True)
-            write_private_file(new, json.dumps(limit).encode())
-            new.replace(stop)
+            write_private_file(stop, json.dumps(limit).encode())
 
     def delete_stop(self) -> None:
         (self.path / spool.STOP).unlink(missing_ok=True)
@@ -184,7 +184,7 @@ class JobStorage:
             open(spool.open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
         ):
             clean = log.with_suffix(".clean")
-            clean.unlink(missing_ok=True)
+            delete_path(clean)
             with open(
                 spool.open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
             ) as file:
@@ -192,26 +192,26 @@ class JobStorage:
             clean.replace(log)
         if log.is_symlink():
             log.unlink()
-        for name in (spool.EVENTS, spool.GUARD, spool.REQUEST, spool.RESERVED, spool.STOP, spool.STORED):
-            (self.path / name).unlink(missing_ok=True)
-        # Includes answers whose writing was interrupted.
-        for answer in self.path.glob(spool.ANSWER.format(number="*") + "*"):
-            answer.unlink(missing_ok=True)
-        # A killed runner leaves its copy of the checkpoint there, with the secrets.
-        shutil.rmtree(self.path / spool.SCRATCH, ignore_errors=True)
-        shutil.rmtree(self.path / spool.TEMPORARY, ignore_errors=True)
         remove_committed(self.checkout)
+        for name in DELETED_AT_THE_END:
+            # A killed process leaves what SQLite has next to its file, and files that were not yet renamed.
+            for path in self.path.glob(f"{name}*"):
+                delete_path(path)
 
-    def scratch_store(self) -> ScratchStore | None:
-        """The job's scratch store; None if it has none."""
-        try:
-            status = (self.path / SCRATCH_STORE).stat()
-        except FileNotFoundError:
+    def has_leftovers(self) -> bool:
+        """Whether a person's input is left, because nobody has cleaned up."""
+        return os.path.lexists(self.path / spool.REQUEST)
+
+    def draft(self) -> DraftFile | None:
+        """The job's scratch store, with what SQLite has next to it; None if it has none."""
+        if not (found := list(self._statuses(f"{SCRATCH_STORE}*"))):
             return None
-        return ScratchStore(status.st_mtime, status.st_size)
+        written_at = datetime.fromtimestamp(max(one.st_mtime for one in found), UTC)
+        return DraftFile(self.name, written_at, sum(one.st_size for one in found))
 
-    def delete_scratch_store(self) -> None:
-        (self.path / SCRATCH_STORE).unlink(missing_ok=True)
+    def delete_draft(self) -> None:
+        for path in self.path.glob(f"{SCRATCH_STORE}*"):
+            delete_path(path)
 
     def acquire_runner_lock(self) -> int | None:
         """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
@@ -226,7 +226,10 @@ class JobStorage:
         return FileLock(self.path / FOLLOWER_LOCK).held()
 
     def is_followed(self) -> bool:
-        return FileLock(self.path / FOLLOWER_LOCK).is_held()
+        """Whether a process holds that lock. False if a run has closed its own folder or lock."""
+        with suppress(OSError):
+            return FileLock(self.path / FOLLOWER_LOCK).is_held()
+        return False
 
 
 def has_any_runner(data_folder: Path) -> bool:
@@ -254,9 +257,23 @@ def make_private_folder(folder: Path) -> None:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Write or replace a file, readable by the owner only. Raises OSError."""
-    with os.fdopen(spool.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-        file.write(data)
+    """Write or replace a file, readable by the owner only, as a whole or not at all. Raises OSError."""
+    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        with open(spool.open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(data)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def delete_path(path: Path) -> None:
+    """Delete a file or link of a job, or the folder that its run has put there. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def text_chunks(file: IO[str]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from viewer.host.jobs.events import (
     rows_of,
     storable,
 )
-from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.files import JobStorage, storage_of, storages
 from viewer.host.jobs.followed_job import POLL_SECONDS, FollowedJob, followed_rows, pace
 from viewer.host.jobs.kept_keys import restart_proxy
 from viewer.host.jobs.processes import (
@@ -369,6 +369,22 @@ def finish(state: FollowedJob) -> None:
             queue_score(state.job)
     redact_answers(state.job, state.redact)
     clean_up(state.job, state.redact)
+
+
+def clean_up_ended() -> None:
+    """Clean up after jobs whose follower was killed after it had stored their end."""
+    left = {storage.name: storage for storage in storages("jobs") if storage.has_leftovers()}
+    for job in Job.objects.ended().here().filter(pk__in=left):
+        storage = left[str(job.pk)]
+        try:
+            with storage.following() as is_ours:
+                if is_ours and not storage.has_runner():
+                    redact = redactor_of_run(job, storage)
+                    redact_answers(job, redact)
+                    clean_up(job, redact)
+        except Exception:
+            # The others are cleaned up.
+            logger.exception("cleaning up job %s", job.pk)
 
 
 def _outcome(state: FollowedJob) -> Outcome:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -25,15 +25,14 @@ from viewer.records import bucket
 from viewer.records.audit import Action, ActorKind, Audited, acting_for, delete_before, record
 from viewer.records.locations import drafts_of
 
+logger = logging.getLogger("forkline.retention")
+
 # Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded.
 
 
 def draft_files() -> list[DraftFile]:
     """Return the scratch stores of all jobs, the newest first."""
-    found = []
-    for storage in storages("jobs"):
-        if (file := storage.scratch_store()) is not None:
-            found.append(DraftFile(storage.name, datetime.fromtimestamp(file.written_at, UTC), file.size))
+    found = filter(None, (storage.draft() for storage in storages("jobs")))
     return sorted(found, key=lambda one: one.written_at, reverse=True)
 
 
@@ -44,7 +43,7 @@ def delete_drafts() -> int:
     unneeded = {one.job for one, draft in drafts if draft.removed_at is not None and draft.removed_at <= now}
     for storage in storages("jobs"):
         if storage.name in unneeded:
-            storage.delete_scratch_store()
+            storage.delete_draft()
     return len(unneeded)
 
 
@@ -63,7 +62,7 @@ def sizes() -> Iterator[StoredKind]:
     events = JobEvent.objects.aggregate(size=Sum(Length(Cast("data", TextField()))))["size"]
     yield StoredKind(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")
-    yield StoredKind(_("Jobs, with their folders"), jobs.count(), sum(map(_folder_size, jobs)))
+    yield StoredKind(_("Jobs, with their folders"), jobs.count(), sum(storage_of(job).size() for job in jobs))
     drafts = draft_files()
     yield StoredKind(_("Drafts, within these folders"), len(drafts), sum(draft.size for draft in drafts))
 
@@ -76,13 +75,6 @@ def database_size() -> int:
             return int(cursor.fetchone()[0])
     parts = [database_path(), *(Path(f"{database_path()}{ending}") for ending in ("-wal", "-shm"))]
     return sum(part.stat().st_size for part in parts if part.exists())
-
-
-def _folder_size(job: Job) -> int:
-    try:
-        return storage_of(job).size()
-    except OSError:
-        return 0
 
 
 # Remove old jobs and events of our own. What the lineage, a limit or a person needs stays.
@@ -140,7 +132,11 @@ def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[i
     for job in old.jobs.order_by("pk"):
         if is_stopping():
             break
-        jobs += _remove_job(job)
+        try:
+            jobs += _remove_job(job)
+        except OSError:
+            # A run may have closed its folder. The other jobs are removed.
+            logger.exception("removing job %s", job.pk)
     RecordedCode.objects.filter(jobs=None).delete()
     if events or jobs:
         record(Action.PRUNED, Audited.JOB, detail=f"{events} events and {jobs} jobs")
@@ -152,8 +148,8 @@ def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[i
 def _remove_job(job: Job) -> bool:
     """Remove a job and its folder, unless a checkpoint is in its folder's scratch store."""
     storage = storage_of(job)
-    prefix = f"{Checkpoint.SCRATCH}{job.pk}/"
-    if storage.has_runner() or Checkpoint.objects.filter(source_key__startswith=prefix).exists():
+    drafts = Checkpoint.objects.filter(source_key__startswith=Checkpoint.scratch_prefix(job.pk))
+    if storage.has_runner() or drafts.exists():
         return False
     with transaction.atomic():
         Job.objects.filter(pk=job.pk).delete()
@@ -183,8 +179,6 @@ def compact() -> bool:
 
 # Removing old data once a day, by the rules of the settings.
 
-
-logger = logging.getLogger("forkline.retention")
 
 # The lock's note is the day on which a process began to remove, so that others do not.
 LOCK = "retention"
