@@ -1,6 +1,9 @@
 """The run of a job has a placeholder and the proxy's address, wherever one looks, and never the key."""
 
+import errno
 import json
+import os
+import time
 from base64 import b64encode
 from pathlib import Path
 from urllib.parse import quote
@@ -11,11 +14,14 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, status
 from tests.jobs.isolation.conftest import WALLS, isolate
-from tests.jobs.keys.conftest import KEY, kill_proxy
+from tests.jobs.keys.conftest import KEY, StartKeyJob, kill_proxy
 from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
+from viewer.data_folder.locks import FileLock
+from viewer.host.jobs import kept_keys
 from viewer.host.jobs.environment import runner_environment
-from viewer.host.jobs.kept_keys import NO_KEY, folder, keepable_keys
+from viewer.host.jobs.files import write_private_file
+from viewer.host.jobs.kept_keys import NO_KEY, folder, keepable_keys, restart_proxy
 from viewer.models import Job, Project
 from viewer.redaction.known_secrets import KnownSecrets
 
@@ -184,3 +190,27 @@ def test_a_run_with_allowed_hosts_reaches_the_proxy(
         (Path(kept.folder) / "stop").touch()
     assert (job.status, job.isolation["network"]) == (Job.Status.SUCCEEDED, "hosts")
     assert set(server.keys) == {KEY} and job.kept_keys == kept.kept_keys
+
+
+def test_a_proxy_that_could_not_start_is_started_by_the_next_job(
+    kept: Project, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(path: Path, data: bytes) -> None:
+        if path.name == "port":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_private_file(path, data)
+
+    with monkeypatch.context() as full:
+        full.setattr(kept_keys, "write_private_file", no_space)
+        assert finished(make_job("shows_environment.py")).status == Job.Status.FAILED
+    assert not FileLock(folder() / "proxy.lock").is_held()
+    assert finished(make_job("shows_environment.py")).status == Job.Status.SUCCEEDED
+
+
+def test_a_killed_proxy_is_started_again_after_the_clock_was_set_back(start: StartKeyJob) -> None:
+    job = start()
+    kill_proxy()
+    later = time.time() + 3600
+    os.utime(folder() / "log", (later, later))
+    restart_proxy(job.storage.name)
+    assert FileLock(folder() / "proxy.lock").is_held() and job.send().status_code == 200

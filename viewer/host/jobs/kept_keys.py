@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -247,36 +247,39 @@ def ensure_proxy() -> int:
     It listens before it has started, so no request is refused. A new one listens where the last one did, if
     jobs have that address.
     """
-    with FileLock(folder() / "start.lock").held(wait=True):
+    with ExitStack() as opened:
+        opened.enter_context(FileLock(folder() / "start.lock").held(wait=True))
         lock, known = FileLock(folder() / "proxy.lock").acquire(), _last_port()
         if lock is None:
             if not known:
                 raise OSError("The port of the key proxy is not known.")
             return known
+        opened.callback(os.close, lock)
         has_jobs = next(live_records(), None) is not None
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((LOOPBACK, known if has_jobs else 0))
-            except OSError:
-                logger.warning("another program listens on port %d of the key proxy", known)
-                listener.bind((LOOPBACK, 0))
-            listener.listen(256)
-            port = int(listener.getsockname()[1])
-            write_private_file(folder() / "port", str(port).encode())
-            arguments = [str(folder()), str(lock), str(listener.fileno())]
-            with open(folder() / "log", "wb") as log:
-                subprocess.Popen(
-                    [sys.executable, "-m", "viewer.host.jobs.key_proxy", *arguments],
-                    cwd=ROOT,
-                    env={name: os.environ[name] for name in INHERITED if name in os.environ},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    pass_fds=(lock, listener.fileno()),
-                )
-        os.close(lock)
+        listener = opened.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, known if has_jobs else 0))
+        except OSError:
+            logger.warning("another program listens on port %d of the key proxy", known)
+            listener.bind((LOOPBACK, 0))
+        listener.listen(256)
+        port = int(listener.getsockname()[1])
+        write_private_file(folder() / "port", str(port).encode())
+        log = opened.enter_context(open(folder() / "log", "wb"))
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "viewer.host.jobs.key_proxy"),
+                *(str(folder()), str(lock), str(listener.fileno())),
+            ],
+            cwd=ROOT,
+            env={name: os.environ[name] for name in INHERITED if name in os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(lock, listener.fileno()),
+        )
         return port
 
 
@@ -286,7 +289,7 @@ def proxy_address() -> tuple[str, int]:
 
 
 def _last_port() -> int:
-    """The port of the last proxy; 0 if it is not known. A full disk may have left the file empty."""
+    """The port of the last proxy; 0 if it is not known."""
     with suppress(FileNotFoundError, ValueError):
         return int((folder() / "port").read_text())
     return 0
@@ -298,7 +301,8 @@ def restart_proxy(job: str) -> None:
     try:
         if FileLock(folder() / "proxy.lock").is_held() or not record_file(job).exists():
             return
-        if not log.exists() or time.time() - log.stat().st_mtime > SECONDS_BETWEEN_STARTS:
+        # The clock may have been set back since.
+        if not log.exists() or abs(time.time() - log.stat().st_mtime) > SECONDS_BETWEEN_STARTS:
             logger.warning("the key proxy has ended, and is started again")
             log.touch(mode=0o600)
             ensure_proxy()

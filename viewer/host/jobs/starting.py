@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, cast
 
 from django.conf import settings
@@ -339,8 +340,10 @@ def start_runner(
     lock = storage.acquire_runner_lock()
     if lock is None:
         raise JobRefused("job.already_running")
-    log = storage.open_log()
-    try:
+    with ExitStack() as opened:
+        opened.callback(os.close, lock)
+        log = storage.open_log()
+        opened.callback(os.close, log)
         key_proxy = None
         if not is_preflight and (kept := keep_keys(storage, project, environment)):
             environment |= kept
@@ -348,10 +351,9 @@ def start_runner(
         command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
         folder = str(checkout.of(project.folder)) if checkout else project.folder
         if not isolation.is_off:
-            isolated = start_isolated(
+            return start_isolated(
                 isolation, project, storage, command, folder, environment, log, lock, key_proxy
             )
-            return isolated.process, isolated.in_force
         if checkout:
             return _started(command, folder, environment, log, lock), {}
         forked = prewarm.fork_runner(storage.runner_argument, project, engine, environment, lock, log)
@@ -359,9 +361,6 @@ def start_runner(
             return forked, {}
         prewarm.request_prewarm(project, prewarm.SECONDS_AFTER_A_COLD_START)
         return _started(command, folder, environment, log, lock), {}
-    finally:
-        os.close(log)
-        os.close(lock)
 
 
 def _started(

@@ -1,5 +1,6 @@
 """Starting jobs: one job for each key, one runner for each job, and refusals."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, 
 from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.locks import worker_is_up
+from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused
@@ -161,3 +163,14 @@ def test_a_running_job_whose_claim_was_lost_is_followed(make_job: MakeJob, proje
         runner.wait()
     assert (job.status, job.result) == (Job.Status.SUCCEEDED, "all done")
     assert marks(project) == [str(job.pk)]
+
+
+def test_a_job_that_has_no_space_for_its_log_holds_no_lock(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(_storage: JobStorage) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(JobStorage, "open_log", no_space)
+    job = finished(make_job())
+    assert job.status == "failed" and not storage_of(job).has_runner()

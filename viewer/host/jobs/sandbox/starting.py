@@ -21,7 +21,7 @@ from viewer.host.jobs.environment import GUARD, MARKER, MAX_PTH_BYTES, path_entr
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.kept_keys import PROXIES, refuse_other_file
 from viewer.host.jobs.sandbox import probing
-from viewer.host.jobs.sandbox.supervisor import SupervisorRequest
+from viewer.host.jobs.sandbox.supervisor import SupervisorRequest, in_memory
 from viewer.host.jobs.spool import TEMPORARY
 from viewer.host.locations.sources import server_hosts
 from viewer.host_requests import JobRefused
@@ -157,7 +157,7 @@ def _linked(folder: Path) -> Iterator[str]:
             yield str(Path(value.strip()).parent)
 
 
-# Starts a run in the sandbox and limits of its project, and returns what is in force.
+# The start itself.
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SECONDS_TO_REPORT = 90
@@ -168,14 +168,6 @@ OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_AD
 OF_GRACE = 0.5
 # Folders in the user's home, which is closed.
 OF_HOME = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-
-
-@dataclass(frozen=True)
-class IsolatedRunner:
-    """A supervisor that has started a run, and what is in force."""
-
-    process: "subprocess.Popen[bytes]"
-    in_force: dict[str, Any]
 
 
 def isolation_for(project: Project) -> Isolation:
@@ -242,10 +234,10 @@ def start_isolated(
     log: int,
     lock: int,
     key_proxy: tuple[str, int] | None,
-) -> IsolatedRunner:
+) -> tuple["subprocess.Popen[bytes]", dict[str, Any]]:
     """Start a run in a new session, and wait until its sandbox is in force. Raises JobRefused, OSError.
 
-    A run with allowed hosts reaches the ``key_proxy`` as well.
+    Returns its supervisor, and what is in force. A run with allowed hosts reaches the ``key_proxy`` as well.
     """
     own = Path(storage.runner_argument)
     temporary = own / TEMPORARY
@@ -263,51 +255,46 @@ def start_isolated(
         for name in (*PROXIES, "NO_PROXY", "no_proxy"):
             variables.pop(name, None)
     reading, report = os.pipe()
-    given = os.memfd_create("forkline")
-    try:
-        document = SupervisorRequest(
-            command=list(command),
-            cwd=folder,
-            environment=variables,
-            launcher=isolation.launcher,
-            network=isolation.network,
-            allow=list(isolation.allow),
-            hosts=[*isolation.hosts, *([key_proxy] if key_proxy and isolation.allow else [])],
-            limits=isolation.limits,
-            read=paths.read,
-            write=paths.write,
-            closed=paths.closed,
-            folder=str(own),
-            temporary=str(temporary),
-            hidden=str(Path(settings.DATA_DIR).resolve()),
-            umask=settings.USERS_UMASK,
-            seconds_to_end=settings.CANCEL_GRACE_SECONDS * OF_GRACE,
-            report=report,
-        )
-        with open(given, "wb", closefd=False) as file:
-            file.write(json.dumps(document).encode())
-        os.lseek(given, 0, os.SEEK_SET)
-        scope = probing.scope_command(isolation.limits) if isolation.launcher == "systemd" else []
-        process = subprocess.Popen(
-            [*scope, sys.executable, "-I", str(SUPERVISOR)],
-            env={name: os.environ[name] for name in OF_SUPERVISOR if name in os.environ}
-            | {MARKER: storage.name},
-            stdin=given,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=(lock, report),
-        )
-    finally:
-        os.close(given)
-        os.close(report)
-    with open(reading, "rb", buffering=0) as file:
-        answer = _answer(file)
+    with open(reading, "rb", buffering=0) as reported:
+        with open(report, "wb", buffering=0):
+            document = SupervisorRequest(
+                command=list(command),
+                cwd=folder,
+                environment=variables,
+                launcher=isolation.launcher,
+                network=isolation.network,
+                allow=list(isolation.allow),
+                hosts=[*isolation.hosts, *([key_proxy] if key_proxy and isolation.allow else [])],
+                limits=isolation.limits,
+                read=paths.read,
+                write=paths.write,
+                closed=paths.closed,
+                folder=str(own),
+                temporary=str(temporary),
+                hidden=str(Path(settings.DATA_DIR).resolve()),
+                umask=settings.USERS_UMASK,
+                seconds_to_end=settings.CANCEL_GRACE_SECONDS * OF_GRACE,
+                report=report,
+            )
+            scope = probing.scope_command(isolation.limits) if isolation.launcher == "systemd" else []
+            given, _number = in_memory(json.dumps(document).encode())
+            with given:
+                process = subprocess.Popen(
+                    [*scope, sys.executable, "-I", str(SUPERVISOR)],
+                    env={name: os.environ[name] for name in OF_SUPERVISOR if name in os.environ}
+                    | {MARKER: storage.name},
+                    stdin=given,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=(lock, report),
+                )
+        answer = _answer(reported)
     if "in_force" not in answer:
         _end(process)
         reason = str(answer.get("refused") or f"its supervisor ended with status {process.returncode}")
         raise JobRefused("isolation.not_started", launcher=isolation.launcher, reason=reason)
-    return IsolatedRunner(process, answer["in_force"])
+    return process, answer["in_force"]
 
 
 def _answer(file: Any) -> dict[str, Any]:
