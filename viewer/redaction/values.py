@@ -223,7 +223,10 @@ def _redacted_text(text: str, texts: _TextRedactor, depth: int, secrecy: Secrecy
     inner = json_inside(text) if depth < MAX_NESTING else None
     if inner is None:
         return texts.redacted(text)
-    clean = _redacted(inner, texts, depth + 1, secrecy)
+    try:
+        clean = _redacted(inner, texts, depth + 1, secrecy)
+    except RecursionError:
+        return texts.redacted(text)
     return text if clean == inner else rewritten(text, inner, clean)
 
 

@@ -84,6 +84,8 @@ HIDDEN = "[hidden]"
 MIN_HIDDEN = 8
 # The writer replaces a longer event, so that a reader's memory is bounded.
 MAX_EVENT_BYTES = 256 * 1024
+# The data of an event that is nested more deeply are left out: redacting them would exceed Python's limit.
+MAX_DEPTH = 100
 # Read at once.
 MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
 # What every database can store as a number.
@@ -222,7 +224,17 @@ def event_from(line: bytes) -> SpoolEvent | None:
         seq, at, kind, data = int(event["seq"]), float(event["at"]), event["kind"], event["data"]
         has_kind = KIND.fullmatch(kind) is not None
         if has_kind and 0 < seq <= MAX_EVENTS and 0 <= at < MAX_SECONDS and isinstance(data, dict):
+            if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _is_deep(data):
+                data = {"message": "This event was nested too deeply to store."}
             return SpoolEvent(seq=seq, at=at, kind=kind, data=data)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return None
+
+
+def _is_deep(data: dict[str, Any]) -> bool:
+    level: list[Any] = [data]
+    for _depth in range(MAX_DEPTH):
+        lists = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [inner for one in lists for inner in one if isinstance(inner, dict | list)]
+    return bool(level)

@@ -56,3 +56,18 @@ def test_an_implausible_count_of_tokens_stops_no_job_from_being_followed(
         lines.write(f"{json.dumps(event)}\n")
     assert finished(job).status == Job.Status.SUCCEEDED
     assert job.tokens in (0, 2**40)
+
+
+@pytest.mark.parametrize("depth", [90, 400, 700, 900])
+@pytest.mark.parametrize("is_text", [False, True])
+def test_deeply_nested_events_are_followed(depth: int, is_text: bool, make_job: MakeJob) -> None:
+    job = make_job("output/writes_lines.py")
+    assert job.project is not None
+    nested = "[" * depth + '{"password": "sk-canary0123456789abcdefghij"}' + "]" * depth
+    value = json.dumps(nested) if is_text else nested
+    with open(f"{job.project.folder}/lines", "w") as lines:
+        for seq, kind in enumerate(("custom", "question", "model_completed"), 2):
+            data = f'{{"value": {value}, "number": 1, "prompt": {value}, "tokens": {value}}}'
+            lines.write(f'{{"seq": {seq}, "at": 1, "kind": "{kind}", "data": {data}}}\n')
+    assert finished(job).status == Job.Status.SUCCEEDED
+    assert "sk-canary" not in str([*job.events.values_list("data"), *job.questions.values_list("prompt")])
