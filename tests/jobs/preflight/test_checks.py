@@ -12,7 +12,7 @@ from pytest_django import Settings
 from tests.jobs.conftest import FAKE_RUNNERS, marks
 from tests.waiting import wait_until
 from viewer.host.jobs import preflight
-from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.preflight import fingerprint_of, preflight_checkpoint, preflight_new_run, run_check
 from viewer.host.jobs.spool import REQUEST
 from viewer.host.jobs.starting import start_runner
@@ -246,3 +246,17 @@ def test_an_abandoned_check_is_run_again(
     wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
     (Path(project.folder) / "wait").unlink()
     assert ended(left).status == PreflightCheck.Status.DONE
+
+
+def test_a_check_that_cannot_start_leaves_no_files(
+    checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_process(storage: JobStorage, *_: object, **_options: object) -> None:
+        # The copy of a checkpoint may be there by now.
+        assert (storage.path / REQUEST).exists()
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(preflight, "start_runner", no_process)
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert check.status == PreflightCheck.Status.FAILED and "no more processes" in str(check.error)
+    assert not check.folder.exists()

@@ -286,11 +286,12 @@ def run_check(check: PreflightCheck) -> None:
         check.mark_started()
         try:
             runner = start_check(check)
+            store_report(check, runner, wait_for(check, runner))
         except (HostRefusal, OSError) as error:
             check.fail(start_error(error))
-            return
-        store_report(check, runner, wait_for(check, runner))
-    storage.delete()
+        finally:
+            # They may have a copy of the checkpoint with its secrets.
+            storage.delete()
     delete_stale_checks()
 
 
