@@ -25,7 +25,7 @@ from viewer.host.jobs.spool import Spool
 from viewer.host.jobs.starting import request_of
 from viewer.host.locations.describing import find_ends
 from viewer.host.locations.importing import import_location
-from viewer.host.permitted import PERMITTED_FILE, checked
+from viewer.host.permitted import PERMITTED_FILE, _permitted_here, checked, permit
 from viewer.host.project_secrets import redact_all_jobs_again
 from viewer.host.registration import register
 from viewer.host_requests import (
@@ -411,6 +411,10 @@ def test_only_a_command_on_the_machine_itself_permits_a_path(
     assert sent(Redact(folders.project(here).pk, [f"x {KEY}"])) == ["x [redacted]"]
     file = Path(settings.DATA_DIR) / PERMITTED_FILE
     assert file.stat().st_mode & 0o777 == 0o600 and len(file.read_text().splitlines()) == 3
+    # A full disk has cut the last line.
+    file.write_text('"/one"\n"/tw')
+    permit("/three")
+    assert _permitted_here() == {"/one", "/three"}
 
 
 def test_a_command_permits_only_what_it_names_of_a_forged_project(

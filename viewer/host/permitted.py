@@ -192,10 +192,12 @@ def permit(*paths: str) -> None:
     new = [path for path in paths if path and path not in known and not _is_allowed("", path)]
     if new:
         file = os.open(
-            Path(settings.DATA_DIR) / PERMITTED_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600
+            Path(settings.DATA_DIR) / PERMITTED_FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode=0o600
         )
-        with open(file, "w", encoding="utf-8") as lines:
-            lines.write("".join(f"{json.dumps(path)}\n" for path in new))
+        with open(file, "r+", encoding="utf-8") as lines:
+            # A full disk may have cut the last line.
+            is_cut = not f"\n{lines.read()}".endswith("\n")
+            lines.write("\n" * is_cut + "".join(f"{json.dumps(path)}\n" for path in new))
 
 
 def _permitted_here() -> set[str]:
