@@ -73,7 +73,7 @@ def test_paths_outside_the_roots_and_locations_of_other_projects_are_refused(
 ) -> None:
     roots = [Path(project.folder)]
     Path(project.folder, "out").symlink_to(tmp_path)
-    for text in ("../beside", "/etc/forkline", "out/beside", "a\0b"):
+    for text in ("../beside", "/etc/forkline", "out/beside", "a\0b", "~no-such-account/runs"):
         with pytest.raises(UnknownLocation):
             write_target_at(text, project, roots)
     theirs = Path(project.folder, "theirs")

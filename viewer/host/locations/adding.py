@@ -35,9 +35,6 @@ from viewer.stores.addresses import (
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 from viewer.stores.safe_open import found_at, is_inside
 
-# ``file://`` URLs, as browsers and editors copy them, and the paths that they name.
-
-
 # Add locations by their paths.
 
 
@@ -356,7 +353,7 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
         named = path_of(text)
     except NotLocal as error:
         raise UnknownLocation(str(error)) from None
-    found = permitted_path(Path(project.folder) / named.expanduser(), roots)
+    found = permitted_path(Path(project.folder) / _expanded(named), roots)
     known = Location.objects.here().filter(path=str(found)).select_related("project").first()
     if known and known.project and known.project.folder != project.folder:
         raise UnknownLocation(_("The runs at this location belong to another project."))
