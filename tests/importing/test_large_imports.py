@@ -7,10 +7,11 @@ import pytest
 
 from tests.imported import imported_location, observe_once
 from tests.real_stores import STORES
-from viewer.host.locations import copying, importing
+from viewer.host.locations import copying, importing, sources
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_added, import_location
 from viewer.models import Checkpoint, Location
+from viewer.records.bucket import BucketAway
 
 pytestmark = pytest.mark.django_db
 REQUESTED, CANCELLED = Location.ImportState.REQUESTED, Location.ImportState.CANCELLED
@@ -127,3 +128,14 @@ def test_a_location_that_cannot_be_read_is_not_imported_again_and_again(large: L
     observe_once()
     large.refresh_from_db()
     assert large.read_error and large.import_state == ""
+
+
+def test_an_added_location_whose_copies_cannot_be_redacted_says_why(
+    large: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_location: Location) -> None:
+        raise BucketAway("bucket.away", bucket="s3://copies")
+
+    monkeypatch.setattr(sources, "redact_known_secrets", away)
+    summary = import_added(large)
+    assert summary.read_error and summary.read_error.code == "bucket.away"

@@ -1,6 +1,7 @@
 """Answers the requests of ``viewer.host_requests`` about code, preflight checks, jobs and pruning."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from viewer.host.project_secrets import redact_jobs_again
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Question, RecordedCode
 from viewer.records.locations import deletes_threads
+from viewer.stores.protocol import LocationUnreadable
 
 
 @singledispatch
@@ -68,7 +70,9 @@ def _(request: asked.HideProjectSecrets) -> None:
     project = Project.objects.get(pk=request.project)
     redact_jobs_again(project)
     for location in project.locations.all():
-        redact_stored(location)
+        # If its copies cannot be read now, its next import redacts them. The others are redacted.
+        with suppress(LocationUnreadable):
+            redact_stored(location)
 
 
 @answer_about_jobs.register

@@ -23,7 +23,7 @@ from viewer.host.locations.sources import (
     import_lock,
     record,
     refresh,
-    system_error,
+    update_locked,
     with_reader,
 )
 from viewer.host.reading.location_reader import Listing, LocationReader
@@ -33,7 +33,7 @@ from viewer.records import bucket
 from viewer.records.locations import RETRIED_KINDS, Problems, is_indexed
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import KnownRow, known_rows, mark_states
-from viewer.stores.protocol import Entry, LocationLimitExceeded, LocationUnreadable, Packed, ReadProblem
+from viewer.stores.protocol import Entry, LocationLimitExceeded, Packed, ReadProblem
 
 # Flush thresholds: entries, and their bytes. They bound the memory of an import.
 MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
@@ -75,24 +75,17 @@ def import_location(
     meanwhile. Without ``wait``, it does nothing while another process imports the location, or after a
     person cancelled the import.
     """
-    try:
-        with import_lock(location, wait=wait) as is_ours:
-            if not is_ours:
-                return ImportSummary(is_skipped=True)
-            if not refresh(location):
-                return ImportSummary()
-            if not wait and location.import_state == Location.ImportState.CANCELLED:
-                return ImportSummary()
-            summary = with_reader(location, lambda reader: _update(location, reader, counts, cursor))
-            if not summary.is_cancelled:
-                location.end_import()
-            record(location, summary)
-    except LocationUnreadable as error:
-        return ImportSummary(read_error=error.message)
-    except OSError as error:
-        # The lock needs a file descriptor and disk space.
-        return ImportSummary(read_error=system_error(error))
-    return summary
+
+    def update() -> ImportSummary:
+        if not wait and location.import_state == Location.ImportState.CANCELLED:
+            return ImportSummary()
+        summary = with_reader(location, lambda reader: _update(location, reader, counts, cursor))
+        if not summary.is_cancelled:
+            location.end_import()
+        record(location, summary)
+        return summary
+
+    return update_locked(location, update, wait=wait)
 
 
 def import_added(location: Location) -> ImportSummary:
@@ -102,19 +95,17 @@ def import_added(location: Location) -> ImportSummary:
     """
     if is_indexed(location):
         return import_location(location)
-    try:
-        with import_lock(location, wait=False) as is_ours:
-            if not is_ours:
-                return ImportSummary(is_skipped=True)
-            if not refresh(location):
-                return ImportSummary()
-            summary = with_reader(location, lambda reader: _store_newest(location, reader))
-    except OSError as error:
-        return ImportSummary(read_error=system_error(error))
-    if not summary.read_error and location.import_state != Location.ImportState.REQUESTED:
-        return import_location(location)
-    record(location, summary)
-    return summary
+
+    def update() -> ImportSummary:
+        summary = with_reader(location, lambda reader: _store_newest(location, reader))
+        if summary.read_error or location.import_state == Location.ImportState.REQUESTED:
+            record(location, summary)
+        return summary
+
+    summary = update_locked(location, update, wait=False)
+    if summary.is_skipped or summary.read_error or location.import_state == Location.ImportState.REQUESTED:
+        return summary
+    return import_location(location)
 
 
 def _update(
@@ -149,15 +140,16 @@ def import_one(location: Location, source: str) -> ImportSummary:
     if is_indexed(location):
         return import_location(location)
     key = _key_of(location, source)
-    with import_lock(location):
-        if not refresh(location):
-            return ImportSummary()
+
+    def update() -> ImportSummary:
         summary = with_reader(
             location, lambda reader: store_listing(location, reader, reader.listing_of([key]))
         )
         if not summary.read_error:
             record(location, summary)
-    return summary
+        return summary
+
+    return update_locked(location, update)
 
 
 def _key_of(location: Location, source: str) -> str:

@@ -24,7 +24,7 @@ from viewer.host.locations.sources import (
     read_limits,
     record,
     refresh,
-    system_error,
+    update_locked,
     with_reader,
 )
 from viewer.host.project_secrets import secrets_for
@@ -236,18 +236,14 @@ def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
     location = run.location
     if not is_indexed(location):
         return ImportSummary()
-    try:
-        with import_lock(location):
-            if not refresh(location):
-                return ImportSummary()
-            summary = with_reader(location, lambda reader: update_run(run, reader, newest_first=newest_first))
-            if summary.is_news and not summary.read_error:
-                record(location, summary)
-    except LocationUnreadable as error:
-        return ImportSummary(read_error=error.message)
-    except OSError as error:
-        return ImportSummary(read_error=system_error(error))
-    return summary
+
+    def update() -> ImportSummary:
+        summary = with_reader(location, lambda reader: update_run(run, reader, newest_first=newest_first))
+        if summary.is_news and not summary.read_error:
+            record(location, summary)
+        return summary
+
+    return update_locked(location, update)
 
 
 def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) -> ImportSummary:
@@ -290,7 +286,7 @@ def import_scratch(run: Run, store: Path, job: str, branch: str, forked: str = "
         address = LocationAddress(store, read_limits(), [store.parent], "", secrets, location.engine)
         try:
             with open_reader(address) as reader:
-                prefix = f"{Checkpoint.SCRATCH}{job}/"
+                prefix = Checkpoint.scratch_prefix(job)
                 if is_indexed(location):
                     summary = _import_from_scratch(run.outermost, reader, prefix, branch)
                 else:

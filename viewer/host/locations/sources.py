@@ -252,6 +252,25 @@ def refresh(location: Location) -> bool:
     return True
 
 
+def update_locked(
+    location: Location, update: Callable[[], ImportSummary], *, wait: bool = True
+) -> ImportSummary:
+    """Return what ``update`` returns for a location that is locked and reloaded, or why it was not called.
+
+    Without ``wait``, it is not called while another process imports the location.
+    """
+    try:
+        with import_lock(location, wait=wait) as is_ours:
+            if not is_ours:
+                return ImportSummary(is_skipped=True)
+            return update() if refresh(location) else ImportSummary()
+    except LocationUnreadable as error:
+        return ImportSummary(read_error=error.message)
+    except OSError as error:
+        # The lock needs a file descriptor and disk space.
+        return ImportSummary(read_error=system_error(error))
+
+
 def with_reader(location: Location, update: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
     """Return what ``update`` returns for the open location, or a summary with its read error."""
     mark = ""
