@@ -36,10 +36,11 @@ DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # A bucket, and a prefix of its keys.
 BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,20}")
 TOKEN = re.compile(r"[!-~]{16,200}")
-# One origin, without a wildcard or anything else that has a meaning in a content security policy.
-EXACT_ORIGIN = re.compile(
-    r"https?://(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?"
-)
+# A host as browsers name it, and an origin. Other characters have a meaning in a content security policy.
+NAME = r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])"
+EXACT_ORIGIN = re.compile(rf"https?://{NAME}(?::[0-9]{{1,5}})?")
+# All hosts of a domain begin with a dot, and in an origin with "*." as well.
+HOST, ORIGIN = re.compile(rf"\.?{NAME}|\*"), re.compile(rf"https?://(?:\*?\.)?{NAME}(?::[0-9]{{1,5}})?")
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
@@ -156,16 +157,24 @@ def env_address(name: str, default: str, text: str) -> str:
         ) from None
 
 
+def env_hosts(name: str, default: str, text: str) -> list[str]:
+    """Return the variable's host names, separated by commas. Raise InvalidSetting for anything else."""
+    found = env_text(name, default, text).split(",")
+    for host in found:
+        if not HOST.fullmatch(host):
+            raise InvalidSetting(f"{name} must hold host names such as example.org, not {quoted(host)}.")
+    return found
+
+
 def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:
     """Return the variable's origins, separated by commas. Raise InvalidSetting for anything else."""
     found = env_text(name, default, text, shown, "origins").split(",")
     for origin in found:
         try:
-            parts = urlsplit(origin)
-            is_valid = parts.port != 0 and parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_valid = ORIGIN.fullmatch(origin) is not None and urlsplit(origin).port != 0
         except ValueError:
             is_valid = False
-        if not is_valid or origin != f"{parts.scheme}://{parts.netloc}":
+        if not is_valid:
             raise InvalidSetting(
                 f"{name} must hold origins such as https://example.org, not {quoted(origin)}."
             )

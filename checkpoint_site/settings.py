@@ -18,6 +18,7 @@ from checkpoint_site.environment import (
     env_file,
     env_flag,
     env_folder,
+    env_hosts,
     env_number,
     env_number_or_none,
     env_origins,
@@ -83,9 +84,9 @@ SECRET_KEY = env_text(
 )
 
 # Pages and sockets check origins including the port.
-ALLOWED_HOSTS = env_text(
+ALLOWED_HOSTS = env_hosts(
     "ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the server responds to, separated by commas."
-).split(",")
+)
 ALLOWED_ORIGINS = env_origins(
     "ALLOWED_ORIGINS",
     ",".join(f"{'https' if TLS_CERTIFICATE else 'http'}://{host}:{PORT}" for host in ALLOWED_HOSTS),
@@ -251,6 +252,8 @@ AUDIT_FILE = env_file(
     "Absolute path of a file to which each entry of the audit trail is appended as well, as a line of JSON.",
     "none",
 )
+if AUDIT_FILE and not AUDIT:
+    raise InvalidSetting("AUDIT_FILE needs AUDIT=1.")
 RETENTION_AUDIT_DAYS = env_number_or_none(
     "RETENTION_AUDIT_DAYS", 2, "Days after which the worker removes entries of the audit trail, once a day."
 )
@@ -288,6 +291,8 @@ TEAMS_OF_GROUPS = env_teams(
     "Groups of the provider whose members belong to a team of Forkline, each as `GROUP=TEAM`, separated by"
     " `;`. Read at each login. Only their members, and who has an invitation, get an account.",
 )
+if TEAMS_OF_GROUPS and not OIDC_URL:
+    raise InvalidSetting("TEAMS_OF_GROUPS needs OIDC_URL.")
 GITHUB_CLIENT_ID = env_text(
     "GITHUB_CLIENT_ID",
     "",
@@ -424,6 +429,8 @@ DATABASE_DIRECT = env_database(
     "The same database past PgBouncer or another pooler, for locks and notifications.",
     "`DATABASE_URL`",
 )
+if DATABASE_DIRECT and not DATABASE:
+    raise InvalidSetting("DATABASE_DIRECT_URL needs DATABASE_URL.")
 DATABASES = {
     "default": postgresql_database(DATABASE, has_pooler=bool(DATABASE_DIRECT))
     if DATABASE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_site.environment import signing_key
+from checkpoint_site.environment import InvalidSetting, env_hosts, env_origins, signing_key
 from tests.environments import environment_with
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -25,6 +25,15 @@ LONG = f"{'9' * 60}…{'9' * 20}"
         ("RETENTION_JOB_DAYS", "1", "RETENTION_JOB_DAYS must be a whole number of 2 or more, not '1'."),
         ("PREWARM", "maybe", "PREWARM must be 0 or 1, not 'maybe'."),
         ("CHECKPOINT_ROOTS", "here", "CHECKPOINT_ROOTS must hold absolute folders, not 'here'."),
+        ("ALLOWED_HOSTS", "a.org, b", "ALLOWED_HOSTS must hold host names such as example.org, not ' b'."),
+        (
+            "ALLOWED_ORIGINS",
+            "https://a b.org",
+            "ALLOWED_ORIGINS must hold origins such as https://example.org, not 'https://a b.org'.",
+        ),
+        ("AUDIT_FILE", "/audit.jsonl", "AUDIT_FILE needs AUDIT=1."),
+        ("TEAMS_OF_GROUPS", "a=b", "TEAMS_OF_GROUPS needs OIDC_URL."),
+        ("DATABASE_DIRECT_URL", "dbname=a", "DATABASE_DIRECT_URL needs DATABASE_URL."),
         ("TIME_ZONE", "Foo/Bar", "TIME_ZONE must be a time zone such as Europe/Paris, not 'Foo/Bar'."),
         ("TIME_ZONE", "/etc", "TIME_ZONE must be a time zone such as Europe/Paris, not '/etc'."),
         (
@@ -70,3 +79,41 @@ def test_a_signing_key_is_created_once_and_private(tmp_path: Path) -> None:
     assert signing_key(tmp_path) == first
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "a-b.example.org", ".a.org", "x_y"])
+def test_each_form_of_a_host_and_its_origin_is_accepted(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("HOSTS", f"{host},b")
+    assert env_hosts("HOSTS", "", "") == [host, "b"]
+    monkeypatch.setenv("ORIGINS", f"http://{host},https://{host}:8443")
+    assert env_origins("ORIGINS", "", "", "") == [f"http://{host}", f"https://{host}:8443"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("https://*", "http://*:80", "https://me:pw@a.org", "https://a.org/", "https://a.org:0"),
+        *(
+            "https://b\u00fccher.example",
+            "ftp://a.org",
+            "a.org",
+            "https://",
+            "https://[1:2",
+            "https://a.org:",
+        ),
+        "https://a.org:99999",
+    ],
+)
+def test_an_origin_that_no_browser_names_is_refused(monkeypatch: pytest.MonkeyPatch, origin: str) -> None:
+    monkeypatch.setenv("ORIGINS", origin)
+    with pytest.raises(InvalidSetting, match="ORIGINS must hold origins"):
+        env_origins("ORIGINS", "", "", "")
+
+
+@pytest.mark.parametrize(
+    "hosts", ["a, b", "https://a.org", "a.org:80", "a.org/", "*.a.org", ",", "b\u00fccher.org"]
+)
+def test_a_host_that_no_browser_names_is_refused(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+    monkeypatch.setenv("HOSTS", hosts)
+    with pytest.raises(InvalidSetting, match="HOSTS must hold host names"):
+        env_hosts("HOSTS", "", "")
