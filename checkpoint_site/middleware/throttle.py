@@ -44,8 +44,8 @@ from viewer.web.live.admission import TRY_AGAIN_LATER
 View = Callable[..., HttpResponseBase]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Sockets = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
-# The sockets of share links.
-SHARED = "/ws/shared/"
+# The sockets of share links. Channels ignores slashes before it.
+SHARED = "ws/shared/"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -269,7 +269,7 @@ def throttled_share_sockets(sockets: Sockets) -> Sockets:
                 message = {**message, "code": TRY_AGAIN_LATER} if wait else message
             await send(message)
 
-        await sockets(scope, receive, counted if scope["path"].startswith(SHARED) else send)
+        await sockets(scope, receive, counted if scope["path"].lstrip("/").startswith(SHARED) else send)
 
     return limited
 

@@ -87,7 +87,9 @@ async def test_guessed_sockets_are_limited_and_those_of_links_that_work_are_not(
 ) -> None:
     attempts = throttle.BUDGETS["share"].amount
     for number in range(attempts + 2):
-        opened = connect(f"/ws/shared/guess-{number}/", as_cookie="")
+        # Channels ignores slashes at the start. The test client takes three for the mark of no host.
+        slashes = "///" + "/" * (number % 3)
+        opened = connect(f"{slashes}/ws/shared/guess-{number}/", as_cookie="")
         await opened.connect()
         assert await closed_with(opened) == (NOT_THERE if number < attempts else TRY_AGAIN_LATER)
     opened = connect(socket, as_cookie="")
