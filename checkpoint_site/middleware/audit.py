@@ -4,12 +4,14 @@ What a request has changed is recorded where it is changed, in the same transact
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.core.cache.backends.locmem import LocMemCache
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -84,7 +86,9 @@ READS = {
     "api-command-invitations": (Action.OPENED, Audited.INVITATION),
 }
 # Requested by htmx as a part of a page, but for more than the page shows.
-PARTS = {"search", "checkpoint-history"}
+PARTS = {"checkpoint-history"}
+# What each actor has opened at this web server within an hour.
+pages = LocMemCache("pages", {"timeout": 60 * 60, "max_entries": 10_000})
 # What sending a form to each address does. An entry is stored here only if nothing was done.
 ACTS = {
     "login-link": (Action.LOGGED_IN, Audited.USER),
@@ -233,15 +237,22 @@ def record_request(request: HttpRequest, response: HttpResponseBase, actor: Acto
         route in {"login-link", "invitation", "password-reset"} and is_refused
     ):
         return
-    if not is_sent and not is_refused:
-        is_part = "HX-Request" in request.headers and "HX-Boosted" not in request.headers
-        if status != HTTPStatus.OK or (is_part and route not in PARTS):
-            return
     # Only keys of rows. Other parts of an address are texts that anybody may have typed.
     keys = "/".join(str(value) for value in match.kwargs.values() if isinstance(value, UUID | int))
-    opened = None if is_sent or is_refused else actor.opened
-    kind, key, detail = opened or (kind, keys, "")
-    record(action, kind, key, detail, Result.NOT_DONE if is_sent or is_refused else Result.DONE)
+    if is_sent or is_refused:
+        record(action, kind, keys, result=Result.NOT_DONE)
+        return
+    if status != HTTPStatus.OK:
+        return
+    kind, key, detail = actor.opened or (kind, keys, "")
+    # Anybody can send these headers. A part shows nothing new only if its page was opened.
+    is_part = "HX-Request" in request.headers and "HX-Boosted" not in request.headers
+    shown = repr((actor.kind, actor.name, actor.address, kind, key, detail)).encode()
+    page = sha256(shown).hexdigest()
+    if is_part and action == Action.OPENED and route not in PARTS and pages.get(page):
+        return
+    record(action, kind, key, detail)
+    pages.set(page, True)
 
 
 @receiver(user_logged_in)

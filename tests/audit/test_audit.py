@@ -8,8 +8,10 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from checkpoint_site.middleware.audit import pages
 from tests.sharing.conftest import BROWSER, share
 from tests.terminal import Terminal
 from tests.views.conftest import location
@@ -104,6 +106,22 @@ def test_what_a_page_opens_is_recorded_once(runner: Client, crew_run: Run) -> No
         ("checkpoint", str(checkpoint.pk)),
     ]
     assert {(one.actor, one.actor_kind, one.address) for one in found} == {("runner", "user", "127.0.0.1")}
+
+
+def test_a_part_or_a_download_cannot_be_requested_without_an_entry(runner: Client, crew_run: Run) -> None:
+    pages.clear()
+    checkpoint = crew_run.checkpoints.latest("row")
+    detail = f"/runs/{crew_run.uid}/?at={checkpoint.checkpoint_id}"
+    part = {"HX-Request": "true", "HX-Target": "detail"}
+    for _time in range(2):
+        runner.get(detail, headers=part)
+        runner.get(reverse("checkpoint-raw", args=[checkpoint.pk]), headers=part)
+    found = AuditEntry.objects.filter(action__in=["opened", "exported"]).order_by("pk")
+    assert list(found.values_list("action", "key")) == [
+        ("opened", str(checkpoint.pk)),
+        ("exported", str(checkpoint.pk)),
+        ("exported", str(checkpoint.pk)),
+    ]
 
 
 def test_no_entry_has_what_a_person_typed(runner: Client, crew_run: Run, terminal: Terminal) -> None:
