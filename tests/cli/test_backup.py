@@ -19,6 +19,7 @@ from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.set_up.test_data_folder import ROOT, made, manage, refused
 from tests.waiting import wait_until
+from viewer.data_folder import backups
 from viewer.data_folder.backups import KEPT, version_number
 from viewer.messages.message import message_from
 from viewer.migrations import RELEASED, UNRELEASED
@@ -109,6 +110,19 @@ def test_a_failed_backup_leaves_no_file(data: Path, tmp_path: Path) -> None:
     limit = "trap '' XFSZ; ulimit -f 64"
     ended = manage(data, "checkpoints", "backup", str(tmp_path / "small" / "x"), setup=limit)
     assert "No copy was created" in refused(ended) and not list((tmp_path / "small").iterdir())
+
+
+def test_an_interrupted_backup_leaves_no_file(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backups, "refuse_damaged", interrupted)
+    (tmp_path / "new").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        backups.copy_database(data / NAME, tmp_path / "new" / "x")
+    assert not list((tmp_path / "new").iterdir())
 
 
 def test_a_copy_is_complete_while_others_write(data: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,25 @@ def test_an_upgrade_backs_up_the_database_and_keeps_the_latest_copies(
     copy.close()
     assert manage(data, "checkpoints", "answer").returncode == 0
     assert sorted((data / "backups").iterdir()) == copies
+
+
+def test_an_upgrade_that_fails_again_and_again_keeps_the_copy_from_before(
+    data: Path, database: sqlite3.Connection
+) -> None:
+    database.execute("DROP TABLE django_session")
+    database.execute("DELETE FROM django_migrations WHERE app IN ('sessions', 'usersessions')")
+    database.commit()
+    for _number in range(KEPT + 2):
+        # The first time, one of both is applied before the other one fails: its table is there.
+        assert manage(data, "checkpoints", "answer").returncode == 1
+    (first,) = (data / "backups").iterdir()
+    with closing(sqlite3.connect(first)) as copy:
+        applied = {app for (app,) in copy.execute("SELECT app FROM django_migrations")}
+        assert "viewer" in applied and "sessions" not in applied
+    database.execute("DROP TABLE usersessions_usersession")
+    database.commit()
+    assert manage(data, "checkpoints", "answer").returncode == 0
+    assert first in (data / "backups").iterdir()
 
 
 def test_a_new_database_is_not_backed_up(data: Path) -> None:

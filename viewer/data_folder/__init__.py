@@ -18,6 +18,7 @@ from viewer.data_folder.backups import (
     Inspected,
     backup_path,
     copy_database,
+    delete_backup,
     delete_old_backups,
     inspect,
     refuse_other_versions,
@@ -29,7 +30,7 @@ from viewer.data_folder.failures import (
     failure_text,
 )
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
-from viewer.data_folder.migrating import apply_migrations, create_tables
+from viewer.data_folder.migrating import Migration, apply_migrations, create_tables
 from viewer.data_folder.permissions import OURS, Restricted, restrict
 
 
@@ -85,14 +86,29 @@ def bring_up_to_date(folder: Path) -> None:
             sys.stderr.write(text % {"folder": folder} + "\n")
         create_tables()
     elif found.unapplied:
-        copy_database(path, backup_path(folder, "before-upgrade"))
-        delete_old_backups(folder, "before-upgrade")
-        try:
-            apply_migrations()
-        except MigrationSchemaMissing as error:
+        upgrade(path, found.unapplied)
+    note_version(found)
+
+
+def upgrade(path: Path, unapplied: frozenset[Migration]) -> None:
+    """Copy the database, and apply these migrations.
+
+    An upgrade that fails may be tried again and again, after some of the migrations. So it deletes no copy
+    but its own, and that only if it has changed nothing.
+    """
+    copy = backup_path(path.parent, "before-upgrade")
+    copy_database(path, copy)
+    try:
+        apply_migrations()
+    except Exception as error:
+        with suppress(sqlite3.Error, DataFolderFailure):
+            if inspect(path).unapplied == unapplied:
+                delete_backup(copy)
+        if isinstance(error, MigrationSchemaMissing):
             # Django raises it in place of the database's error.
             raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error
-    note_version(found)
+        raise
+    delete_old_backups(path.parent, "before-upgrade")
 
 
 def note_version(found: Inspected) -> None:

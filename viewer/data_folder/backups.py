@@ -188,9 +188,10 @@ def copy_database(database: Path, copy: Path) -> None:
             source.backup(target)
             sqlite_pragmas.leave_wal_mode(target)
             refuse_damaged(target, copy)
-    except (sqlite3.Error, DataFolderFailure) as error:
-        for path in (copy, *(Path(f"{copy}{side}") for side in SIDE_FILES)):
-            path.unlink(missing_ok=True)
+    except BaseException as error:
+        delete_backup(copy)
+        if not isinstance(error, sqlite3.Error | DataFolderFailure):
+            raise
         text = _("No copy was created at %(path)s: %(reason)s")
         reason = failure_text(error) or str(error)
         raise DataFolderFailure(text % {"path": copy, "reason": reason}) from error
@@ -212,5 +213,10 @@ def backup_path(folder: Path, why: str) -> Path:
 def delete_old_backups(folder: Path, why: str) -> None:
     """Delete all but the latest backups for this reason."""
     for old in sorted((folder / "backups").glob(f"forkline-{why}-*.sqlite3"))[:-KEPT]:
-        for path in (old, *(Path(f"{old}{side}") for side in SIDE_FILES)):
-            path.unlink(missing_ok=True)
+        delete_backup(old)
+
+
+def delete_backup(copy: Path) -> None:
+    """Delete a copy, and what SQLite may have left next to it."""
+    for path in (copy, *(Path(f"{copy}{side}") for side in SIDE_FILES)):
+        path.unlink(missing_ok=True)
