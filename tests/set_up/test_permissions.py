@@ -39,6 +39,7 @@ OURS = [
         "preparing.lock",
         "log-not-emptied",
     ),
+    *(f"key_proxy/{JOB}.json", "key_proxy/start.lock", "key_proxy/port", "key_proxy/log"),
     "backups/forkline-2026-01-01.sqlite3",
 ]
 # In a folder that was chosen by mistake.

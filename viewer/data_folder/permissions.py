@@ -23,6 +23,7 @@ OURS = re.compile(
     rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|host_id|permitted_paths|(preparing|worker|in_use|search|retention)\.lock"
     rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
     rf"|guard(/[0-9]+\.json|/tmp[^/]+)?|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?"
+    rf"|key_proxy(/{UUID}\.json|/(start|proxy)\.lock|/port|/log)?"
     rf"|log-not-emptied|preflight(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
     rf"|prewarm(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|request))?",
     re.DOTALL,
