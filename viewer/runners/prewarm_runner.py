@@ -323,8 +323,13 @@ def refuse_unsafe() -> None:
 
 def other_threads() -> list[str]:
     """Return the names of this process's other threads."""
-    tasks = [task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())]
-    return [(task / "comm").read_text().strip() for task in tasks]
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end meanwhile.
+        with suppress(OSError):
+            if task.name != str(os.getpid()):
+                names.append((task / "comm").read_text().strip())
+    return names
 
 
 def installed_packages() -> dict[str, int]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import threading
 import venv
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from prewarm_runner import other_threads
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
 from tests.waiting import wait_until
@@ -75,6 +77,26 @@ def test_an_engine_with_threads_is_not_forked_and_that_is_logged(
     # It is not tried again at each request.
     prewarm.start(state, project)
     assert not state.processes
+
+
+def test_threads_that_end_while_they_are_counted_are_none() -> None:
+    def short_threads() -> None:
+        while not is_over.is_set():
+            thread = threading.Thread(target=int)
+            thread.start()
+            thread.join()
+
+    is_over, former = threading.Event(), sys.getswitchinterval()
+    busy = threading.Thread(target=short_threads)
+    sys.setswitchinterval(1e-5)
+    busy.start()
+    try:
+        for _number in range(3_000):
+            other_threads()
+    finally:
+        is_over.set()
+        busy.join()
+        sys.setswitchinterval(former)
 
 
 def test_a_prewarmed_process_ends_when_idle_or_when_its_project_changes(
