@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +69,15 @@ def test_a_fork_is_published_as_a_new_thread_and_the_others_stay_as_they_were(gr
     assert done == {"thread": thread, "into": "new-thread", "checkpoints": 4}
     assert rows(graphs, without=thread) == before
     assert len(checkpoints(graphs.folder, thread)) == 4
+
+
+def test_a_draft_in_a_folder_of_any_name_is_published(graphs: Graphs, tmp_path: Path) -> None:
+    request = forked(graphs, state={"topic": "dogs"})
+    store, _, key = request["checkpoint"]["source"].rpartition("#")
+    # The signs of a URI, which SQLite would read in a path.
+    folder = shutil.copytree(Path(store).parent, tmp_path / "a#b?c%41")
+    request["checkpoint"]["source"] = f"{folder / Path(store).name}#{key}"
+    assert published(graphs.run(request))["checkpoints"] == 4
 
 
 def test_langgraph_continues_a_published_thread(graphs: Graphs) -> None:

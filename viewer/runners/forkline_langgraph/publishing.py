@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -205,7 +206,7 @@ def read(path: Path) -> Fork:
     """Return the contents of a scratch store. Raises Refused if it has been deleted."""
     if not path.exists():
         raise Refused("langgraph.scratch_deleted")
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)) as connection:
         rows = checkpoints.sqlite_rows(connection)
         threads = [one.id for one in rows.threads()]
         return Fork(
