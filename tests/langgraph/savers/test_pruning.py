@@ -19,7 +19,7 @@ FAILING = """
 class Saver(SqliteSaver):
     def delete_thread(self, thread_id):
         if thread_id == "map-sub-done":
-            raise OSError("the server is away")
+            raise {error}
         super().delete_thread(thread_id)
 
 def saver():
@@ -66,9 +66,12 @@ def test_a_saver_deletes_a_whole_thread(recorded: Location, tmp_path: Path) -> N
     assert gone.count() == 10 == StoredCopy.objects.with_body().count()
 
 
-def test_a_saver_that_fails_names_what_is_left(project: Callable[[str], Location], tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", ["OSError('the server is away')", "SystemExit(0)"])
+def test_a_saver_that_fails_names_what_is_left(
+    project: Callable[[str], Location], tmp_path: Path, error: str
+) -> None:
     database = Path(copied("lg12", tmp_path))
-    location = project(SQLITE.format(database=database) + FAILING.format(database=database))
+    location = project(SQLITE.format(database=database) + FAILING.format(database=database, error=error))
     import_location(location)
     listed = list_prunable(location, OLD)
     done = prune(location, OLD, listed.digest)

@@ -677,7 +677,7 @@ def _pruned_by_saver(request: Any) -> dict[str, Any]:
                 if store.rows(thread):
                     raise Refused("saver.not_deleted")
                 deleted[thread] = keys
-        except Exception:
+        except (Exception, SystemExit):
             if not deleted:
                 raise
     return _answer(plan, deleted, is_deleted=bool(deleted))

@@ -112,7 +112,7 @@ def answer(end: str, function: Callable[[Any], dict[str, Any]]) -> int:
     try:
         checkpoints.take()
         found, status = function(json.load(sys.stdin)), 0
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         found, status = dict(_message_of(error)), 1
     entry_points.close_loop()
     with os.fdopen(output, "w") as file:
