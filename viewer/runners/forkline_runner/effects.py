@@ -274,8 +274,7 @@ def _is_data(module: str, name: str, decided: dict[str, bool]) -> bool:
         is_own = node is not None and not INSTALLED & set(Path(files[-1].path).resolve().parts)
         decided[full] = is_own and len(decided) < MAX_CLASSES
         if node is not None and decided[full]:
-            is_package = Path(files[-1].path).name == "__init__.py"
-            names = _Names(module, is_package, resolving.parsed(files[-1]), decided)
+            names = _Names(files[-1], decided)
             decided[full] = names.are_unambiguous(name) and names.holds_only_data(node)
     return decided[full]
 
@@ -283,15 +282,14 @@ def _is_data(module: str, name: str, decided: dict[str, bool]) -> bool:
 class _Names:
     """What the names in one module's source refer to."""
 
-    def __init__(self, module: str, is_package: bool, tree: ast.Module, decided: dict[str, bool]) -> None:
-        self.module, self.decided = module, decided
+    def __init__(self, file: resolving.ModuleFile, decided: dict[str, bool]) -> None:
+        self.module, self.decided, tree = file.name, decided, resolving.parsed(file)
         self.imported: dict[str, str] = {}
         self.functions = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
         self.bound = Counter(one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef))
         self.bound.update(list(self.functions))
         # This includes fields of classes, which are not names of the module. They are too few to matter.
         self.bound.update(one.id for one in ast.walk(tree) if _is_bound(one))
-        package = module if is_package else module.rpartition(".")[0]
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self.bound.update({one.asname or one.name.partition(".")[0] for one in node.names})
@@ -300,8 +298,7 @@ class _Names:
                     top = one.name.partition(".")[0]
                     self.imported[one.asname or top] = one.name if one.asname else top
             elif isinstance(node, ast.ImportFrom):
-                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-                source = ".".join([*above, *([node.module] if node.module else [])])
+                source = resolving.imported_from(node, file)
                 self.imported.update({one.asname or one.name: f"{source}.{one.name}" for one in node.names})
 
     def are_unambiguous(self, *names: str) -> bool:
