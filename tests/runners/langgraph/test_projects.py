@@ -44,6 +44,12 @@ def test_the_input_of_a_function_may_be_an_object(graphs: Graphs) -> None:
     assert ended.end["result"] == "7 lamp"
 
 
+def test_what_json_cannot_hold_is_shown_as_python_writes_it(graphs: Graphs) -> None:
+    ended = graphs.completed(graphs.request("run", "functions:dated", inputs={"input": 31}))
+    outputs = {one["node"]: one["output"] for one in ended.of("node_completed")}
+    assert "{datetime.date(2026, 1, 31): {'day': 31}}" in outputs["in_january"]
+
+
 def test_a_function_that_asks_is_forked_with_both_answers(graphs: Graphs) -> None:
     run = graphs.request("run", "functions:reviewed", "review", inputs={"input": "cats"})
     first = graphs.run(run, "yes")

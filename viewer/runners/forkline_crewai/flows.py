@@ -6,6 +6,7 @@ import inspect
 import json
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -279,7 +280,9 @@ def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
 def as_text(result: Any) -> str:
     """Return what the last method of a flow returned, as text."""
     if isinstance(result, BaseModel):
-        return str(result.model_dump_json())
+        # It may hold what JSON cannot.
+        with suppress(Exception):
+            return str(result.model_dump_json())
     return result if isinstance(result, str) else as_json(result)
 
 

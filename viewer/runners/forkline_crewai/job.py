@@ -20,7 +20,7 @@ from forkline_crewai.patches import secrets_at_import
 from forkline_runner import effects as accepted_effects
 from forkline_runner import findings, project
 from forkline_runner.calls import recorded_answers
-from forkline_runner.findings import Report, recorded_imports, report_findings
+from forkline_runner.findings import PREFLIGHT_KINDS, Report, recorded_imports, report_findings
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ STATE = "flow_state"
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with CrewAI. Return the result as text. Raises Refused before anything has run."""
-    if request["kind"] in ("preflight", "effects"):
+    if request["kind"] in PREFLIGHT_KINDS:
         return _check(request, scratch, reporter)
     _report_start(reporter)
     if request["kind"] == "replay":

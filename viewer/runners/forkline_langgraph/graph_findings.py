@@ -23,7 +23,7 @@ from forkline_langgraph import checkpoints, running, runs, savers, scratch_store
 from forkline_langgraph.entry_points import RESERVED
 from forkline_langgraph.running import Running, shown, units_of
 from forkline_runner.findings import MAX_NAMES, is_in_project
-from forkline_runner.reporting import Refused, shortened
+from forkline_runner.reporting import Refused, described, shortened
 
 if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import CheckpointKey, Source
@@ -372,6 +372,6 @@ def _outcome(one: Running, values: dict[str, Any], replaced: set[str], node: str
     except Refused as refused:
         return {"next": [], "error": shortened(str(refused), MAX_ERROR)}
     except Exception as error:
-        return {"next": [], "error": shortened(f"{type(error).__name__}: {error}", MAX_ERROR)}
+        return {"next": [], "error": shortened(described(error), MAX_ERROR)}
     after = {name: shown(state.get(name)) for name in values} if isinstance(state, dict) else {}
     return {"next": units_of(following), "after": after, "error": ""}

@@ -15,7 +15,7 @@ from forkline_langgraph.checkpoints import CheckpointKey, Source
 from forkline_langgraph.effects import Loadable
 from forkline_runner import effects as accepted_effects
 from forkline_runner import findings, project
-from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
+from forkline_runner.findings import MAX_NAMES, PREFLIGHT_KINDS, Report, recorded_imports, report_findings
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
@@ -163,8 +163,6 @@ def _check_fork(
 
 
 # The job.
-
-PREFLIGHT_KINDS = ("preflight", "effects", "next")
 
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:

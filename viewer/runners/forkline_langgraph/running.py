@@ -18,7 +18,7 @@ from langgraph.types import Command
 from forkline_langgraph import entry_points
 from forkline_langgraph.checkpoints import SPECIAL
 from forkline_runner.calls import Decision, Given, ToolCalls, ToolMethods, argument, decided, with_argument
-from forkline_runner.reporting import Refused, shortened, used_tokens
+from forkline_runner.reporting import Refused, as_json, described, shortened, used_tokens
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Questions, Reporter
@@ -85,10 +85,8 @@ class TaskReporter:
 def shown(value: Any) -> str:
     """Return a value as text for an event, shortened."""
     if isinstance(value, BaseException):
-        return shortened(f"{type(value).__name__}: {value}", MAX_OUTPUT)
-    if isinstance(value, str):
-        return shortened(value, MAX_OUTPUT)
-    return shortened(json.dumps(value, default=plain, ensure_ascii=False), MAX_OUTPUT)
+        return shortened(described(value), MAX_OUTPUT)
+    return shortened(value if isinstance(value, str) else as_json(value, plain), MAX_OUTPUT)
 
 
 def plain(value: Any) -> Any:
@@ -149,7 +147,7 @@ class Attempts(BaseCallbackHandler):  # type: ignore[misc]
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
         task = self._tasks.pop(run_id, "")
         if task and not WAITS & {one.__name__ for one in type(error).__mro__}:
-            text = shortened(f"{type(error).__name__}: {error}", MAX_ERROR)
+            text = shortened(described(error), MAX_ERROR)
             self._failures[task] = time.monotonic(), text
 
 
@@ -358,9 +356,9 @@ def _asked(one: Waiting, questions: Questions, refused: str) -> Any:
         f"{prompt}\n{refused}" if refused else prompt,
         node=one.node,
         interrupt=one.id,
-        output=None if isinstance(one.value, str) else _json(one.value),
+        output=None if isinstance(one.value, str) else as_json(one.value, plain, indent=2),
         choices=choices_of(one.value),
-        schema=json.dumps(one.schema, ensure_ascii=False, default=plain) if one.schema else None,
+        schema=as_json(one.schema, plain) if one.schema else None,
     )
     return answer_of(text, one.value)
 
@@ -373,7 +371,7 @@ def prompt_of(value: Any) -> str:
         for name in PROMPTS:
             if isinstance(value.get(name), str) and value[name]:
                 return str(value[name])
-    return _json(value)
+    return as_json(value, plain, indent=2)
 
 
 def choices_of(value: Any) -> list[str]:
@@ -406,10 +404,6 @@ def _reviews(value: Any) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(value.get(name), list) for name in ("action_requests", "review_configs")
     )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=plain)
 
 
 class Running:

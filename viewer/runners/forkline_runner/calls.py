@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner.recorded import Message, Record, Replacements, canonical, plain_name, replaced, set_keys
-from forkline_runner.reporting import MAX_OUTPUT_BYTES, Refused, as_json, cut, shortened
+from forkline_runner.reporting import MAX_OUTPUT_BYTES, Refused, as_json, cut, described, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -314,7 +314,7 @@ def replay(request: Request, reporter: Reporter, client_of: Callable[[str], Call
                 answer = send()
                 is_answered = True
             except Exception as raised:
-                failure, error = raised, shortened(f"{type(raised).__name__}: {raised}", MAX_ERROR)
+                failure, error = raised, shortened(described(raised), MAX_ERROR)
             text = cut(answer.text, MAX_OUTPUT_BYTES)
             reporter.write(
                 "call_replayed",

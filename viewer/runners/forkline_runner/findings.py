@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner import project
+from forkline_runner.recorded import CONNECTING
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 Report = dict[str, Any]
+# The kinds of requests that run nothing: check everything, list what a checkpoint would execute without
+# importing it, or find what runs next after edits.
+PREFLIGHT_KINDS = ("preflight", "effects", "next")
 # Ends the process if an import does not return. The page that requested the check stops waiting
 # much earlier.
 MAX_SECONDS = 600
@@ -126,12 +130,11 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         path = os.fsdecode(arguments[0])
         if _is_environment_file(path) and not getattr(_reading, "is_allowed", False):
             raise FileNotFoundError(2, "A preflight check reads no environment file", path)
-    elif event == "socket.connect":
-        connecting, _address = arguments
-        if connecting.family in (socket.AF_INET, socket.AF_INET6):
+    elif event in CONNECTING:
+        if not isinstance(arguments[0], socket.SocketType):
+            raise socket.gaierror(socket.EAI_AGAIN, "A preflight check contacts no host")
+        if arguments[0].family in (socket.AF_INET, socket.AF_INET6):
             raise ConnectionRefusedError(111, "A preflight check contacts no host")
-    elif event == "socket.getaddrinfo":
-        raise socket.gaierror(socket.EAI_AGAIN, "A preflight check contacts no host")
 
 
 def _is_environment_file(path: str) -> bool:

@@ -6,9 +6,7 @@ It is started in a new session, with the environment of the job, standard output
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 
-1. It reads ``request.json`` (``Request`` in viewer/engines/runner_request.py). ``kind`` says what to do:
-   ``resume``, ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what
-   the checkpoint would execute, and import nothing).
+1. It reads ``request.json``. ``Request`` in viewer/engines/runner_request.py says what its kinds do.
 2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
 3. It appends events to the spool; viewer/host/jobs/spool.py lists their kinds. ``started`` comes first, and
    exactly one ``ended`` comes last, however the run ends.
@@ -44,6 +42,7 @@ from urllib.parse import urlsplit
 
 import forkline_guard
 from forkline_runner import project
+from forkline_runner.findings import PREFLIGHT_KINDS
 from forkline_runner.reporting import (
     NO_SPACE,
     LimitCounter,
@@ -51,6 +50,7 @@ from forkline_runner.reporting import (
     Questions,
     Refused,
     Reporter,
+    described,
     english,
     message,
     secrets_of,
@@ -98,20 +98,26 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
     forkline_guard.protect(request.get("protected") or [])
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)), folder)
     reporter.questions = Questions(folder, reporter, spool.answer_name)
-    if request["kind"] == "preflight":
+    if request["kind"] in PREFLIGHT_KINDS:
         refuse_during_preflight()
     else:
         ask_a_person(reporter.questions)
     flush = partial(_flush, engine)
-    listen_for_signals(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
+    stop_raising = listen_for_signals(
+        partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED)
+    )
     maximum = (request.get("options") or {}).get("limits") or {}
     reporter.limits = LimitCounter(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
     try:
-        if request["kind"] == "score":
-            result = project.score_checkpoint(request, reporter)
-        else:
-            result = engine.run(request, folder / spool.SCRATCH, reporter)
+        try:
+            if request["kind"] == "score":
+                result = project.score_checkpoint(request, reporter)
+            else:
+                result = engine.run(request, folder / spool.SCRATCH, reporter)
+        finally:
+            # From here on, a signal would interrupt the last checkpoint's write, or the last event's.
+            stop_raising()
     except BaseException as error:
         flush()
         return _end(reporter, error, folder)
@@ -126,20 +132,29 @@ def _end(reporter: Reporter, error: BaseException, folder: Path) -> int:
     if isinstance(error, KeyboardInterrupt):
         reporter.end("cancelled")
         return CANCELLED
-    ending: str | Message = f"{type(error).__name__}: {error}"
-    if isinstance(error, Refused | InputDuringPreflight):
-        ending = error.message
-    elif isinstance(error, SystemExit):
-        ending = message("runner.project_exited", code=repr(error.code))
-    elif path := full_disk(error, folder):
-        ending = message("runner.disk_full", path=path)
-    elif place := unreachable(error):
-        ending = message("runner.model_unreachable", error=ending, **place)
-    elif type(error).__name__ == "PanicException":
-        ending = message("runner.engine_panicked", error=error)
+    try:
+        ending = _ending(error, folder)
+    except Exception:
+        # Attributes of the project's errors run its code. One of httpx raises if it has no request.
+        ending = described(error)
     shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
     reporter.end("failed", error=ending, traceback=shown)
     return FAILED
+
+
+def _ending(error: BaseException, folder: Path) -> str | Message:
+    """Return why a run failed or was refused."""
+    if isinstance(error, Refused | InputDuringPreflight):
+        return error.message
+    if isinstance(error, SystemExit):
+        return message("runner.project_exited", code=repr(error.code))
+    if path := full_disk(error, folder):
+        return message("runner.disk_full", path=path)
+    if place := unreachable(error):
+        return message("runner.model_unreachable", error=described(error), **place)
+    if type(error).__name__ == "PanicException":
+        return message("runner.engine_panicked", error=error)
+    return described(error)
 
 
 def full_disk(error: BaseException | None, folder: Path) -> str:
@@ -288,23 +303,28 @@ def _refuse_passwords() -> None:
     getpass.getpass = refused
 
 
-def listen_for_signals(interrupted: Callable[[], object], terminated: Callable[[], object]) -> None:
+def listen_for_signals(
+    interrupted: Callable[[], object], terminated: Callable[[], object]
+) -> Callable[[], object]:
     """Raise KeyboardInterrupt in the main thread at the first signal, and call back in another thread.
 
-    ``interrupted`` is called at the first SIGINT, ``terminated`` at the first SIGTERM. A signal handler
-    interrupts the main thread, which may hold the lock of the spool, of a checkpoint's write or of the
-    threading module. The handlers therefore only write a byte to a pipe that a thread reads.
+    ``interrupted`` is called at the first SIGINT, ``terminated`` at the first SIGTERM. Signals only call back
+    once the returned function was called.
+
+    A signal handler interrupts the main thread, which may hold the lock of the spool, of a checkpoint's write
+    or of the threading module. The handlers therefore only write a byte to a pipe that a thread reads.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
-    sent: set[int] = set()
+    # Empty once no signal raises any more. A list needs no lock.
+    raises = [True]
 
     def handle(number: int, frame: FrameType | None) -> None:
         # The byte is written first: another signal may interrupt this handler and raise.
         with suppress(BlockingIOError):
             os.write(write, INTERRUPT if number == signal.SIGINT else TERMINATE)
-        if not sent:
-            sent.add(number)
+        if raises:
+            raises.clear()
             raise KeyboardInterrupt
 
     def wait() -> None:
@@ -317,3 +337,4 @@ def listen_for_signals(interrupted: Callable[[], object], terminated: Callable[[
     threading.Thread(target=wait, name="interrupts", daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+    return raises.clear

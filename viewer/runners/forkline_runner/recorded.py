@@ -36,7 +36,10 @@ QUIET |= {"OTEL_SDK_DISABLED": "true", "LANGSMITH_TRACING": "false", "LANGCHAIN_
 # Audit events of Python's sockets, before an address is looked up or anything is sent to it.
 CONNECTING = frozenset(
     f"socket.{name}"
-    for name in ("connect", "getaddrinfo", "gethostbyaddr", "gethostbyname", "sendmsg", "sendto")
+    for name in (
+        *("connect", "getaddrinfo", "gethostbyaddr", "gethostbyname", "getnameinfo"),
+        *("sendmsg", "sendto"),
+    )
 )
 _allowed = threading.local()
 # Not empty while connections are refused.

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -41,8 +42,23 @@ class Message(TypedDict):
 
 def message(code: str, /, **values: object) -> Message:
     """Return the message of this code. Values other than integers and lists of messages become texts."""
-    plain = {name: value if isinstance(value, int | list) else str(value) for name, value in values.items()}
+    plain = {
+        name: value if isinstance(value, int | list) else plain_str(value) for name, value in values.items()
+    }
     return Message(code=code, values=plain)
+
+
+def plain_str(value: object) -> str:
+    """Return a value as a text; only its type if the project's own code, which makes the text, fails."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an error and what it says."""
+    return f"{type(error).__name__}: {plain_str(error)}"
 
 
 def plain_text(text: object) -> Message:
@@ -326,18 +342,19 @@ def as_text(value: Any) -> str:
     """Return an output as readable text: texts unchanged, models and values as indented JSON."""
     if isinstance(value, str):
         return value
-    if hasattr(value, "model_dump"):
+    # A model may hold what JSON cannot.
+    with suppress(Exception):
         value = value.model_dump(mode="json")
     return as_json(value, indent=2)
 
 
-def as_json(value: Any, **options: Any) -> str:
+def as_json(value: Any, default: Callable[[Any], Any] = str, **options: Any) -> str:
     """Return a value as JSON; as Python writes it, if code made what JSON cannot hold."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=str, **options)
-    except (TypeError, ValueError, RecursionError):
-        # Keys that are no texts, or that cannot be sorted, and values that hold themselves.
-        return repr(value)
+        return json.dumps(value, ensure_ascii=False, default=default, **options)
+    except Exception:
+        # Keys that are no texts, values that hold themselves, and methods of the project that fail.
+        return plain_str(value)
 
 
 def cut(text: str, max_bytes: int) -> str:

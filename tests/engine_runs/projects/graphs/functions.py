@@ -1,6 +1,7 @@
 """Functions of the functional API. The input of one need not be an object."""
 
 import os
+from datetime import date
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -45,3 +46,14 @@ async def reviewed(topic: str) -> dict[str, Any]:
 @entrypoint()
 def ordered(order: Order) -> str:
     return f"{order['number']} {order['title']}"
+
+
+@task
+def in_january(day: int) -> dict[date, dict[str, int]]:
+    return {date(2026, 1, day): {"day": day}}
+
+
+@entrypoint()
+def dated(day: int) -> dict[date, dict[str, int]]:
+    """Return what JSON cannot hold: keys that are no texts."""
+    return in_january(day).result()

@@ -1,0 +1,139 @@
+"""The program of a runner reports one end, whatever its project raises and whenever it is cancelled."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from forkline_runner.reporting import as_json, as_text
+from viewer.host.jobs import spool
+
+RUNNERS = Path(__file__).resolve().parents[2] / "viewer/runners"
+PROGRAM = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {runners!r})
+from forkline_runner.findings import report_findings
+from forkline_runner.program import EngineProgram, main
+here = Path(sys.argv[1])
+def flush():
+    pass
+{body}
+main(EngineProgram(run, flush, ()))
+"""
+UNREADABLE = """
+class Strange(Exception):
+    def __str__(self):
+        raise KeyError("no text")
+"""
+WITHOUT_REQUEST = """
+class Strange(Exception):
+    @property
+    def request(self):
+        raise RuntimeError("The .request property has not been set.")
+"""
+UNNAMED = """
+class Code:
+    def __repr__(self):
+        raise KeyError("no text")
+class Strange(SystemExit):
+    def __init__(self):
+        self.code = Code()
+"""
+
+
+def begun(folder: Path, body: str, kind: str = "run") -> "subprocess.Popen[bytes]":
+    """Start a runner whose engine is this code."""
+    (folder / spool.REQUEST).write_text(json.dumps({"kind": kind}))
+    text = PROGRAM.format(runners=str(RUNNERS), body=body)
+    environment = {**os.environ, "FORKLINE_PREFLIGHT": "-"}
+    return subprocess.Popen(
+        [sys.executable, "-c", text, str(folder)], env=environment, stderr=subprocess.PIPE
+    )
+
+
+def events(folder: Path) -> list[spool.SpoolEvent]:
+    return spool.read_events(folder, 0)[0]
+
+
+@pytest.mark.parametrize("error", [UNREADABLE, WITHOUT_REQUEST, UNNAMED])
+def test_an_error_whose_own_code_fails_is_reported(tmp_path: Path, error: str) -> None:
+    runner = begun(tmp_path, f"{error}\ndef run(*_):\n    raise Strange()")
+    assert runner.communicate(timeout=60)[1] == b"" and runner.returncode == 1
+    (end,) = events(tmp_path)
+    assert (end["kind"], end["data"]["status"]) == ("ended", "failed")
+    assert end["data"]["error"].startswith("Strange: ") and "Strange" in end["data"]["traceback"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("result", ["return 'done'", "raise ValueError('why')"])
+def test_a_signal_after_the_run_leaves_its_last_checkpoint_time(
+    tmp_path: Path, number: int, result: str
+) -> None:
+    body = (
+        f"def run(*_):\n    {result}\n"
+        "def flush():\n    (here / 'begun').touch()\n    time.sleep(1)\n    (here / 'written').touch()"
+    )
+    runner = begun(tmp_path, body)
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    runner.send_signal(number)
+    assert runner.communicate(timeout=60)[1] == b"" and (tmp_path / "written").exists()
+    assert [one["kind"] for one in events(tmp_path)] == ["ended"]
+
+
+@pytest.mark.parametrize("kind", ["preflight", "effects", "next"])
+def test_a_check_of_any_kind_asks_no_questions(tmp_path: Path, kind: str) -> None:
+    body = "def run(_, scratch, reporter):\n    report_findings(reporter, scratch, lambda _: input('?'))"
+    runner = begun(tmp_path, body, kind)
+    assert runner.communicate(timeout=60)[1] == b"" and runner.returncode == 1
+    (end,) = events(tmp_path)
+    assert end["data"]["error"]["code"] == "runner.input_during_preflight"
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        "socket.create_connection(('192.0.2.1', 80), 1)",
+        "socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+        "socket.socket(type=socket.SOCK_DGRAM).sendmsg([b'x'], [], 0, ('127.0.0.1', 9))",
+        "socket.gethostbyname('example.org')",
+        "socket.gethostbyname_ex('example.org')",
+        "socket.gethostbyaddr('192.0.2.1')",
+        "socket.getnameinfo(('192.0.2.1', 80), 0)",
+        "socket.getaddrinfo('example.org', 80)",
+    ],
+)
+def test_a_check_contacts_no_host(tmp_path: Path, contact: str) -> None:
+    body = (
+        "import socket\ndef find(report):\n    left, right = socket.socketpair()\n    left.send(b'x')\n"
+        f"    try:\n        {contact}\n"
+        "    except OSError as error:\n        report['notes'].append(str(error))\n"
+        "def run(_, scratch, reporter):\n    return report_findings(reporter, scratch, find)"
+    )
+    runner = begun(tmp_path, body, "preflight")
+    assert runner.communicate(timeout=60)[1] == b"" and runner.returncode == 0
+    (note,) = events(tmp_path)[0]["data"]["report"]["notes"]
+    assert "A preflight check contacts no host" in note
+
+
+class Fails:
+    def __repr__(self) -> str:
+        raise KeyError("no text")
+
+    def model_dump(self, **_options: object) -> None:
+        raise TypeError("no JSON")
+
+
+def test_what_json_cannot_hold_is_a_text() -> None:
+    deep: list[object] = []
+    for _level in range(100_000):
+        deep = [deep]
+    found = [as_text(value) for value in ({(0, 1): 2}, deep, [Fails()], Fails())]
+    assert found == ["{(0, 1): 2}", "<list>", "<list>", "<Fails>"]
+    assert as_json({"a": {1}}, default=list) == '{"a": [1]}'
