@@ -10,6 +10,8 @@ from tests.real_stores import STORES
 from viewer.host.locations import copying, importing, sources
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_added, import_location
+from viewer.host.reading import pool
+from viewer.host_requests import JobRefused
 from viewer.models import Checkpoint, Location
 from viewer.records.bucket import BucketAway
 
@@ -139,3 +141,31 @@ def test_an_added_location_whose_copies_cannot_be_redacted_says_why(
     monkeypatch.setattr(sources, "redact_known_secrets", away)
     summary = import_added(large)
     assert summary.read_error and summary.read_error.code == "bucket.away"
+
+
+def test_a_location_that_cannot_be_described_stops_no_other(
+    large: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(location: Location, **_options: object) -> bool:
+        described.append(location.pk)
+        if location.pk == large.pk:
+            raise JobRefused("isolation.unavailable", launcher="landlock", reason="not supported")
+        return False
+
+    described = list[int]()
+    other = imported_location(shutil.copytree(large.path, tmp_path / "other"))
+    monkeypatch.setattr(copying, "locations_to_describe", lambda: [large, other])
+    monkeypatch.setattr(copying, "describe_runs", describe)
+    assert not copying.complete_some() and described == [large.pk, other.pk]
+    # It is tried again after a while, not at each change.
+    copying.complete_some()
+    assert described == [large.pk, other.pk, other.pk]
+
+
+def test_a_page_is_shown_although_no_reader_can_be_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process() -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(pool, "ReaderProcess", no_process)
+    pool.end_idle_readers()
+    importing.prepare_import()

@@ -220,8 +220,9 @@ def _logged(name: str, step: Callable[[], bool]) -> bool:
     """What ``step`` returns. Logs a failure: the next change tries again."""
     try:
         return step()
-    except (DatabaseError, OSError) as error:
-        # Such as a full disk, or a data folder that is gone. Its message says all that a person can use.
-        logger.warning("%s failed: %s", name, error)
+    except Exception as error:
+        # Of a full disk, or a data folder that is gone, its message says all that a person can use.
+        is_unexpected = not isinstance(error, DatabaseError | OSError)
+        logger.warning("%s failed: %s", name, error, exc_info=is_unexpected)
         connection.close()
         return False

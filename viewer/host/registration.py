@@ -155,9 +155,10 @@ def heartbeats(host: Host, stop: Callable[[], None]) -> Iterator[None]:
                     is_taken.set()
                     stop()
                     break
-            except (DatabaseError, OSError) as error:
-                # The next one may succeed. Its message says all that a person can use.
-                logger.warning("the heartbeat failed: %s", error)
+            except Exception as error:
+                # The next one may succeed. Of a database that is away, its message says enough.
+                is_unexpected = not isinstance(error, DatabaseError | OSError)
+                logger.warning("the heartbeat failed: %s", error, exc_info=is_unexpected)
                 connection.close()
         connection.close()
 

@@ -4,6 +4,7 @@ The rows determine which copies are due, so any process can continue where a kil
 """
 
 import hashlib
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -17,6 +18,7 @@ from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locati
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
+from viewer.host_requests import JobRefused
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.models.runs import body_size
 from viewer.records import bucket
@@ -27,6 +29,8 @@ from viewer.records.locations import is_indexed
 from viewer.records.many_rows import in_slices
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
+logger = logging.getLogger(__name__)
+
 # Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
 MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
 QUIET_SECONDS = 0.1
@@ -34,6 +38,8 @@ QUIET_SECONDS = 0.1
 RETRY_SECONDS = 60.0
 # When the next attempt to read such a run is due, by primary key, on the monotonic clock.
 _retry_at: dict[int, float] = {}
+# The same for locations with a project whose source cannot be read.
+_describe_at: dict[int, float] = {}
 # The fingerprints of checkpoints that no attempt can read, by primary key.
 _unreadable: dict[int, str] = {}
 
@@ -48,13 +54,23 @@ def complete_some() -> bool:
     partly = Run.objects.filter(is_partly_listed=True, location__in=Location.objects.here())
     for run in partly.select_related("location"):
         import_run(run)
-    has_described = [
-        describe_runs(location, max_seconds=STEP_SECONDS) for location in locations_to_describe()
-    ]
+    has_described = [_described(location) for location in locations_to_describe()]
     if bucket.is_used():
         bucket.delete_unused()
     has_moved = bucket.move_some(Location.objects.here())
     return copy_some() or has_moved or any(has_described)
+
+
+def _described(location: Location) -> bool:
+    """Describe some runs of a location. Return whether any were due, and its project's source can be read."""
+    if _describe_at.get(location.pk, 0.0) > time.monotonic():
+        return False
+    try:
+        return describe_runs(location, max_seconds=STEP_SECONDS)
+    except JobRefused as refused:
+        logger.warning("the runs of %s are not described: %s", location, refused)
+        _describe_at[location.pk] = time.monotonic() + RETRY_SECONDS
+        return False
 
 
 def copy_some() -> bool:

@@ -8,7 +8,7 @@ import gc
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,7 +57,9 @@ LISTING_SHARE, MAX_LISTING_INTERVAL = 0.02, 300.0
 
 def prepare_import() -> None:
     """Start the reader processes for a large import that may come soon, and load the engines' modules."""
-    start_ahead(reader_count())
+    with suppress(OSError):
+        # The import starts them otherwise, and says why none can be started.
+        start_ahead(reader_count())
     # Loading them takes several times as long as storing the first rows.
     threading.Thread(target=all_engines, name="load-engines", daemon=True).start()
 

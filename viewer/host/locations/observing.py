@@ -427,9 +427,10 @@ def _observe(rows: Changes, stopping: threading.Event) -> None:
             try:
                 has_changed = observer.step(WAIT_SECONDS)
                 stopping.wait(QUIET_SECONDS if has_changed else 0)
-            except (DatabaseError, OSError) as error:
-                # Such as a full disk. Its message says all that a person can use.
-                logger.warning("observing locations failed: %s", error)
+            except Exception as error:
+                # Of a full disk, its message says all that a person can use.
+                is_unexpected = not isinstance(error, DatabaseError | OSError)
+                logger.warning("observing locations failed: %s", error, exc_info=is_unexpected)
                 connection.close()
                 stopping.wait(RETRY_SECONDS)
     connection.close()
