@@ -1,5 +1,6 @@
 """Redacts a project's secrets in all stored data: that of its locations, and that of its jobs."""
 
+import errno
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -99,6 +100,8 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
         "lineage_faults",
     ),
 }
+# Errors of the system that say nothing about a file.
+PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 # The secrets of environment files, as of their last successful read.
 _last_read: dict[str, tuple[str, ...]] = {}
 
@@ -106,14 +109,18 @@ _last_read: dict[str, tuple[str, ...]] = {}
 def secrets_for(project: Project | None, started_with: str = "") -> tuple[str, ...]:
     """The secrets of a project's environment file. Kept in memory only.
 
-    Raises JobRefused for a file that this machine must not open, unless it has started a run with it.
+    Raises JobRefused for a file that this machine must not open, unless it has started a run with it, and
+    OSError if the system cannot read it now.
     """
     path = project.environment_file if project else ""
     if path != started_with and (refusal := refusal_of(path or None)):
         raise JobRefused(refusal)
     try:
         _last_read[path] = secrets_at(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in PASSING and path not in _last_read:
+            # Without them, everything that is read now would be stored with its secrets.
+            raise
         # The error's message is left out, since it quotes the file.
         logger.warning("the environment file of %s cannot be read", project)
     return _last_read.get(path, ())

@@ -1,6 +1,7 @@
 """The values of a project's environment file are never stored or shown."""
 
 import base64
+import errno
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
+from viewer.host import project_secrets
 from viewer.host.jobs.events import redactor_of
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, import_one, redact_stored
@@ -99,6 +101,22 @@ def test_no_import_stores_a_value_of_the_environment_file(folder: Path, project:
     stored = everything_stored()
     assert found_in(stored) == []
     assert stored.count("gpt-4o-mini") >= 10 and "[redacted]" in stored
+
+
+def test_nothing_is_imported_while_the_system_cannot_read_the_environment_file(
+    folder: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptors(_path: str) -> tuple[str, ...]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    location = open_location(folder)
+    location.project = project
+    location.save()
+    with monkeypatch.context() as busy:
+        busy.setattr(project_secrets, "secrets_at", no_descriptors)
+        summary = import_location(location)
+        assert "Too many open files" in str(summary.read_error) and not location.checkpoints.exists()
+    assert import_location(location).added == 10 and found_in(everything_stored()) == []
 
 
 def test_importing_one_checkpoint_of_a_job_redacts_it(folder: Path, project: Project) -> None:
