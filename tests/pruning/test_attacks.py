@@ -1,5 +1,6 @@
 """Files and rows that change between the list and the deletion, and processes that are killed."""
 
+import errno
 import os
 import shutil
 import signal
@@ -13,12 +14,15 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
+from viewer.host.locations import pruning
 from viewer.host.locations.deleting import delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.pruning import PrunePlan, fresh_plan, plan_prune, prune, recorded_in
 from viewer.host.locations.sources import address_of
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models.audit import AuditEntry
+from viewer.records.audit import Result
 from viewer.records.bodies import stored_body
 from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 
@@ -241,3 +245,16 @@ def test_a_killed_process_leaves_every_row(database: Location, tmp_path: Path) -
     before = rows_in(database)
     killed(database, plan_prune(database, PruneRules(days=0)), tmp_path)
     assert rows_in(database) == before
+
+
+def test_a_list_that_could_not_be_deleted_is_audited_as_such(
+    folder: Location, plan: PrunePlan, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    def no_descriptors(*_arguments: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    settings.AUDIT = True
+    monkeypatch.setattr(pruning, "delete_entries", no_descriptors)
+    with pytest.raises(PruneRefused, match="Too many open files"):
+        prune(folder, PruneRules(days=0), fresh_plan(folder, PruneRules(days=0)).digest)
+    assert [one.result for one in AuditEntry.objects.order_by("pk")][-1] == Result.NOT_DONE

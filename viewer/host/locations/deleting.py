@@ -11,11 +11,11 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from viewer.host.reading.location_reader import LocationAddress
+from viewer.host_requests import KeptEntry
 from viewer.messages.message import UserMessage
 from viewer.sqlite_pragmas import COLUMNS_OF_TABLE
 from viewer.stores.json_folder import fingerprint_of
@@ -42,15 +42,9 @@ class RowChanged(LocationUnreadable):
         self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A checkpoint that was not deleted, and why."""
-
-    key: str
-    reason: UserMessage
-
-
-def delete_entries(address: LocationAddress, entries: Sequence[Entry], is_recorded: IsRecorded) -> list[Kept]:
+def delete_entries(
+    address: LocationAddress, entries: Sequence[Entry], is_recorded: IsRecorded
+) -> list[KeptEntry]:
     """Delete these checkpoints of a folder or an SQLite file. Returns those that were not deleted.
 
     A row is deleted only if ``is_recorded`` accepts its digest. Raises LocationUnreadable; nothing was
@@ -65,14 +59,14 @@ def delete_entries(address: LocationAddress, entries: Sequence[Entry], is_record
         return []
 
 
-def _delete_files(root: int, entries: Sequence[Entry]) -> Iterator[Kept]:
+def _delete_files(root: int, entries: Sequence[Entry]) -> Iterator[KeptEntry]:
     for entry in entries:
         try:
             reason = _delete_file(root, entry)
         except OSError as error:
             reason = UserMessage("prune.failed", {"why": str(error.strerror)})
         if reason is not None:
-            yield Kept(entry.key, reason)
+            yield KeptEntry(entry.key, reason)
 
 
 def _delete_file(root: int, entry: Entry) -> UserMessage | None:

@@ -18,7 +18,7 @@ from viewer.host.locations.deleting import RowChanged, delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.search_index import remove_checkpoints
 from viewer.host.locations.sources import address_of, import_lock
-from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
+from viewer.host_requests import Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.records import bucket
@@ -311,18 +311,20 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
         with import_lock(location):
             address, is_recorded = address_of(location), recorded_in(plan)
             kept = delete_entries(address, plan.entries, is_recorded) if plan.rows else []
-    except LocationUnreadable as error:
+    except (LocationUnreadable, OSError) as error:
         if isinstance(error, RowChanged):
             # Its fingerprint is the same, so that an import would not read it again.
             location.checkpoints.filter(source_key=error.key).update(fingerprint="")
         record(Action.PRUNED, Audited.LOCATION, location.uid, _pruned_text(plan), Result.NOT_DONE)
+        if isinstance(error, OSError):
+            raise PruneRefused("prune.failed", why=str(error.strerror or error)) from None
         raise PruneRefused(error.message.code, **error.message.values) from None
     not_deleted = {one.key for one in kept}
     deleted = [row.source_key for row in plan.rows if row.source_key not in not_deleted]
     logger.info("pruned %d checkpoints of %s", len(deleted), location.path)
     import_location(location)
     copies = delete_copies(location, [*plan.rows, *plan.pruned]) if plan.deletes_copies else 0
-    return Pruned(deleted, [KeptEntry(one.key, one.reason) for one in kept], copies)
+    return Pruned(deleted, kept, copies)
 
 
 def _pruned_text(plan: PrunePlan) -> str:
