@@ -65,7 +65,8 @@ def _packages(roots: list[Path]) -> Iterator[Path]:
 
 def _imports_siblings(package: Path, roots: list[Path]) -> bool:
     """Whether a module of the package imports a sibling that only the package itself resolves."""
-    siblings = {name for name in map(_module_name, _names(package)) if _resolves(package, name)}
+    names = (name.removesuffix(".py") for name in _names(package))
+    siblings = {name for name in names if _resolves(package, name)}
     siblings -= sys.stdlib_module_names
     siblings -= {name for name in siblings if any(_resolves(root, name) for root in roots)}
     files = [package / name for name in _names(package) if name.endswith(".py")][:MAX_FILES]
@@ -78,10 +79,6 @@ def _names(folder: Path) -> list[str]:
             return sorted(entry.name for entry in islice(entries, MAX_PACKAGES))
     except OSError:
         return []
-
-
-def _module_name(name: str) -> str:
-    return name.removesuffix(".py")
 
 
 def _resolves(root: Path, name: str) -> bool:

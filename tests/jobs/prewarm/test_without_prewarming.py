@@ -195,3 +195,22 @@ def test_the_prewarm_folder_is_private(make_job: MakeJob, prewarmed: Warm, proje
     folder = prewarm.folder()
     assert folder.stat().st_mode & 0o077 == 0
     assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]
+
+
+def test_what_a_failed_process_printed_is_logged_without_secrets(
+    prewarmed: Warm, project: Project, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program, file = tmp_path / "prewarm.py", Path(project.folder, ".env")
+    file.write_text("SERVICE_PASSWORD='blue whale (north)'\n")
+    program.write_text("import sys\nsys.exit('sk-canary0123456789abcdefghij ' + open('.env').read())")
+    project.environment_file = str(file)
+    project.save()
+    settings.JOB_RUNNERS = {"crewai": str(program)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prewarm, "PREWARM_RUNNER", program)
+        state = prewarmed()
+    assert only(state).wait(60) == 1
+    with caplog.at_level(logging.WARNING):
+        prewarm.end_unneeded(state)
+    assert "[redacted]" in caplog.text
+    assert "sk-canary" not in caplog.text and "blue whale" not in caplog.text

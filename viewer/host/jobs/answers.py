@@ -32,8 +32,7 @@ def answer_about_jobs(request: Any) -> Any:
 
 @answer_about_jobs.register
 def _(request: asked.CopyStore) -> bytes:
-    checkpoints = Checkpoint.objects.select_related("location__project", "run")
-    return savers.store_to_send(checkpoints.get(pk=request.checkpoint))
+    return savers.store_to_send(_checkpoint(request.checkpoint))
 
 
 @answer_about_jobs.register
@@ -81,6 +80,10 @@ def _(request: asked.Redact) -> list[Any]:
     return [redact(value) for value in request.values]
 
 
+def _checkpoint(key: int) -> Checkpoint:
+    return Checkpoint.objects.select_related("location__project", "run").get(pk=key)
+
+
 def _project(key: int | None) -> Project | None:
     return None if key is None else Project.objects.get(pk=key)
 
@@ -99,7 +102,7 @@ def _(request: asked.ListDrafts) -> list[asked.DraftFile]:
 def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
     return _reply(
         preflight.preflight_checkpoint(
-            Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint),
+            _checkpoint(request.checkpoint),
             Project.objects.get(pk=request.project),
             request.entry_point,
             request.commit,
@@ -129,15 +132,13 @@ def _reply(check: PreflightCheck) -> asked.CheckReply:
 
 @answer_about_jobs.register
 def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
-    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
-    project = Project.objects.get(pk=request.project)
+    checkpoint, project = _checkpoint(request.checkpoint), Project.objects.get(pk=request.project)
     return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits, request.commit)
 
 
 @answer_about_jobs.register
 def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
-    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
-    project = Project.objects.get(pk=request.project)
+    checkpoint, project = _checkpoint(request.checkpoint), Project.objects.get(pk=request.project)
     return preflight.unaccepted_effects(checkpoint, project, request.entry_point, request.commit)
 
 

@@ -1,7 +1,7 @@
 """A clean checkout of a commit in the folder of a job, whose runner uses it instead of the project's folder.
 
 git itself would run filters and hooks that a repository names, and write to the repository. So only the
-objects are read (``viewer.host.jobs.checkout``), and the files are written here, as the commit has them.
+objects are read, and the files are written here, as the commit has them.
 """
 
 import hashlib

@@ -3,8 +3,7 @@
 import json
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -13,6 +12,7 @@ from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.confined import confined
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
+from viewer.host.jobs.files import write_private_file
 from viewer.host.jobs.kept_keys import values_of, without_keys
 from viewer.host.locations.sources import server_variables
 from viewer.host.permitted import refuse_project
@@ -43,13 +43,11 @@ ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 PREFIX = re.compile(r"[A-Za-z]{2,4}[-_]")
 
 
-def placeholders_for(values: Mapping[str, str]) -> dict[str, str]:
-    """The same names with placeholders, from which clients can be constructed without access to anything."""
-    return {name: placeholder_for(name, value) for name, value in values.items()}
-
-
 def placeholder_for(name: str, value: str) -> str:
-    """The value if it cannot be a key, an address or a password, else a placeholder."""
+    """The value if it cannot be a key, an address or a password, else a placeholder.
+
+    Clients can be constructed from placeholders, without access to anything.
+    """
     if not value or KEPT.fullmatch(name):
         return value
     if address := ADDRESS.match(value):
@@ -224,10 +222,7 @@ def guard_list(project: Project, checkout: Checkout | None = None) -> Path:
     folder.chmod(0o700)
     path, text = folder / f"{project.pk}.json", json.dumps(protected_paths(project))
     if not path.exists() or path.read_text() != text:
-        # Several jobs may start at once. A temporary file is readable by the owner only.
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as new:
-            new.write(text)
-        Path(new.name).replace(path)
+        write_private_file(path, text.encode())
     return path
 
 
@@ -314,8 +309,9 @@ def runner_environment(
         file = project.environment_file or "-"
         # A commit may have an environment file as well.
         files = [file, str(checkout.of(file))] if checkout else [file]
-        values = {**placeholders_for(values), PREFLIGHT: os.pathsep.join(files)}
-        ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
+        values = {name: placeholder_for(name, value) for name, value in values.items()}
+        values[PREFLIGHT] = os.pathsep.join(files)
+        ours = {name: value for name, value in ours.items() if not is_proxy_with_password(name, value)}
     return {
         **_with_guard({**ours, **values}, project, checkout),
         **FIXED,
@@ -353,7 +349,8 @@ def _with_guard(
     return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project, checkout))}
 
 
-def _has_password(name: str, value: str) -> bool:
+def is_proxy_with_password(name: str, value: str) -> bool:
+    """Whether a variable is the address of a network's proxy that holds a password."""
     return "proxy" in name.lower() and "@" in value
 
 

@@ -120,7 +120,6 @@ class LimitEnforcer:
     job: Job
     tokens: int = 0
     steps: int = 0
-    job_limits: dict[str, float] = field(default_factory=dict)
     reached: Limit | None = None
     # The runner has reported that it stops at a limit.
     runner_stops: bool = False
@@ -159,8 +158,8 @@ def check_shared(enforcer: LimitEnforcer) -> bool:
     job = enforcer.job
     if job.limit_hit:
         return not enforcer.runner_stops
-    if "seconds" in enforcer.job_limits and _seconds_run(job) >= enforcer.job_limits["seconds"]:
-        return _stop(job, Limit("job", "seconds", enforcer.job_limits["seconds"]))
+    if "seconds" in job.limits and _seconds_run(job) >= job.limits["seconds"]:
+        return _stop(job, Limit("job", "seconds", job.limits["seconds"]))
     shared = reached_shared_limit(job)
     if shared is None:
         # The usage of other jobs may have left the period of the limit.
@@ -182,7 +181,7 @@ def _seconds_run(job: Job) -> float:
 
 def _job_limit_reached(enforcer: LimitEnforcer) -> Limit | None:
     used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
-    limits = limits_in("job", enforcer.job_limits)
+    limits = limits_in("job", enforcer.job.limits)
     return next((one for one in limits if one.measure in used and used[one.measure] >= one.max_amount), None)
 
 

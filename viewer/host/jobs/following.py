@@ -113,7 +113,7 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
             redact,
             importer,
             known_seq,
-            followed_job.LimitEnforcer(job, job_limits=dict(job.limits)),
+            followed_job.LimitEnforcer(job),
         )
         while not stopping.is_set():
             try:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 
 import psutil
@@ -19,11 +20,13 @@ from django.conf import settings
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs.environment import (
     engine_of_project,
+    is_proxy_with_password,
     prewarm_environment,
     prewarm_module,
     runnable,
     runner_program,
 )
+from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.processes import PrewarmedRunner, receive
 from viewer.host_requests import JobRefused
 from viewer.models import Project
@@ -240,8 +243,7 @@ def can_prewarm(pool: PrewarmPool, name: str, project: Project) -> bool:
         return False
     if psutil.virtual_memory().available < MIN_FREE_BYTES:
         return False
-    variables = prewarm_environment(project)
-    if any("@" in value for variable, value in variables.items() if "proxy" in variable.lower()):
+    if any(starmap(is_proxy_with_password, prewarm_environment(project).items())):
         logger.warning("%s is not prewarmed: the address of its proxy holds a password", project.name)
         pool.failed_at[name] = time.monotonic()
         return False
@@ -313,12 +315,19 @@ def discard(pool: PrewarmPool, name: str) -> None:
     if one.process.returncode:
         if one.process.returncode > 0:
             pool.failed_at[name] = time.monotonic()
-        output = one.log.read_text(errors="replace").strip()[-MAX_LOG_CHARACTERS:]
         logger.warning(
             "runs of project %s start without a prewarmed process: %s",
             one.project,
-            output or one.process.returncode,
+            _printed_by(one) or one.process.returncode,
         )
+
+
+def _printed_by(one: PrewarmedProcess) -> str:
+    """The end of what a process has printed, without secrets; empty if those are not known."""
+    with suppress(OSError, JobRefused):
+        redact = redactor_of(Project.objects.filter(pk=one.project).first())
+        return str(redact(one.log.read_text(errors="replace").strip()))[-MAX_LOG_CHARACTERS:]
+    return ""
 
 
 def end(pool: PrewarmPool, name: str) -> None:

@@ -44,12 +44,11 @@ def locations_to_describe() -> list[Location]:
         for location in Location.objects.here().order_by("pk")
         if location.price_digest != digest
         or location.runs.filter(is_priced=False).exists()
-        or (not is_indexed(location) and _is_undescribed(location))
+        or (
+            not is_indexed(location)
+            and (location.runs.without_inputs().exists() or _undecided_ends(location).exists())
+        )
     ]
-
-
-def _is_undescribed(location: Location) -> bool:
-    return location.runs.without_inputs().exists() or _undecided_ends(location).exists()
 
 
 def find_ends(location: Location) -> None:

@@ -36,7 +36,7 @@ from viewer.records.locations import Problems, is_indexed
 from viewer.records.many_rows import in_slices, insert_many, update_many
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import known_rows, moment
-from viewer.stores.protocol import Entry, IndexedRun, LocationUnreadable, Packed, Snapshot
+from viewer.stores.protocol import Entry, IndexedRun, LocationUnreadable, Packed
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
@@ -312,7 +312,9 @@ def _import_from_scratch(run: Run, reader: LocationReader, prefix: str, branch: 
     }
     if not due:
         return ImportSummary()
-    packed = bucket.with_objects(_read_copies(reader, due))
+    entries = [Entry(key, one.fingerprint, one.size) for key, one in due.items()]
+    copies = [one for one in reader.read_all(entries, 1) if isinstance(one, Packed)]
+    packed = bucket.with_objects([Packed(due[one.key], one.data, b"", []) for one in copies])
     listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
     with transaction.atomic():
         reconcile(location, packed, connects_runs=False)
@@ -343,13 +345,6 @@ def _import_rows(run: Run, reader: LocationReader, prefix: str, branch: str, for
         with transaction.atomic():
             reconcile(run.location, read, connects_runs=False)
     return ImportSummary(added=len(found), is_news=bool(found))
-
-
-def _read_copies(reader: LocationReader, due: dict[str, Snapshot]) -> list[Packed]:
-    """The stored copies of these snapshots, by their keys in the scratch store."""
-    entries = [Entry(key, one.fingerprint, one.size) for key, one in due.items()]
-    found = [one for one in reader.read_all(entries, 1) if isinstance(one, Packed)]
-    return [Packed(due[one.key], one.data, b"", []) for one in found]
 
 
 def _as_stored(columns: dict[str, Any]) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ from viewer.records.bodies import bodies_of
 from viewer.records.bucket import BucketAway
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.records.search import marks_of, progress
+from viewer.records.search import marks_of
 
 # Index runs whose bodies are only at the source: the newest checkpoints of the newest runs.
 
@@ -222,15 +222,6 @@ QUIET_SECONDS = 2.0
 def indexing_in_background() -> AbstractContextManager[None]:
     """Index in a thread until the end of the block."""
     return in_background("search-indexing", lambda: index_some(STEP_SECONDS), QUIET_SECONDS)
-
-
-# Index the texts of checkpoints in the background, incrementally and in bounded steps.
-
-
-__all__ = ["index_some", "indexing_in_background", "progress"]
-
-
-# The entries of the search index: texts of checkpoints and of what people wrote, stored and removed.
 
 
 # The entries of one checkpoint, from what its engine decodes.

@@ -63,12 +63,11 @@ MAX_SKIPPED = 8
 class LocationAddress:
     """Where a location is, and how it is read.
 
-    ``path`` leads to a folder or file, unless the location is a database of a ``server`` or a
-    project's ``saver``. ``identity`` is
-    the recorded identity of that folder or file, if any. ``secrets`` are redacted in all texts. ``engine``
-    is the name of the engine that wrote the checkpoints; if it is empty, each entry is read by the first
-    engine that recognises it. ``own`` is Forkline's data folder, which is not read. ``store_kind`` is the
-    recorded kind of the store, if any.
+    ``path`` leads to a folder or file, unless the location is a database of a ``server`` or a project's
+    ``saver``. ``identity`` is the recorded identity of that folder or file, if any. ``secrets`` are redacted
+    in all texts. ``engine`` is the name of the engine that wrote the checkpoints; if it is empty, each entry
+    is read by the first engine that recognises it. ``own`` is Forkline's data folder, which is not read.
+    ``store_kind`` is the recorded kind of the store, if any.
     """
 
     path: Path

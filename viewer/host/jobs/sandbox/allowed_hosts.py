@@ -1,10 +1,10 @@
 """Forwards connections of a run in bubblewrap to the hosts that its project allows, and to nothing else.
 
 The run has a separate network. Its ``/etc/hosts`` gives each allowed name a loopback address, where a socket
-listens on the allowed port. The sockets are made from outside, before
-the run starts, so the sandbox has neither a process nor a descriptor of Forkline. A thread of the supervisor
-accepts connections, connects to the host that belongs to the socket, and copies bytes both ways. Nothing that
-a run sends decides where it leads, and TLS stays end to end.
+listens on the allowed port. The sockets are made from outside, before the run starts, so the sandbox has
+neither a process nor a descriptor of Forkline. A thread of the supervisor accepts connections, connects to
+the host that belongs to the socket, and copies bytes both ways. Nothing that a run sends decides where it
+leads, and TLS stays end to end.
 
 Imports neither Django nor the rest of Forkline, because the supervisor starts for each run.
 """

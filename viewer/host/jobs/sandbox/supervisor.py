@@ -398,7 +398,11 @@ def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> 
             binds.append((path, "--ro-bind", "/dev/null"))
     # A link within another folder is there already, and so is where it leads. Nothing can be mounted on it.
     roots = {target for target, _kind, _source in binds}
-    binds = [one for one in binds if not (is_linked(one[0]) and roots & set(map(str, Path(one[0]).parents)))]
+    binds = [
+        one
+        for one in binds
+        if os.path.realpath(one[0]) == one[0] or roots.isdisjoint(map(str, Path(one[0]).parents))
+    ]
     for target, kind, source in sorted(binds, key=lambda one: (len(Path(one[0]).parts), "ro" not in one[1])):
         options += [kind, source, target] if source else [kind, target]
     for path, descriptor in files.items():
@@ -410,11 +414,6 @@ def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> 
     for name, value in request["environment"].items():
         options += ["--setenv", name, value]
     return options
-
-
-def is_linked(path: str) -> bool:
-    """Whether a path leads through a link."""
-    return os.path.realpath(path) != path
 
 
 def bubblewrap_facts(
