@@ -16,7 +16,7 @@ from viewer.host.jobs import savers
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import Observed, server_mark
-from viewer.host_requests import UnknownLocation
+from viewer.host_requests import JobRefused, UnknownLocation
 from viewer.models import Location, Project
 from viewer.records.bodies import stored_contents
 
@@ -247,3 +247,25 @@ def test_a_copy_does_not_wait_for_threads_of_the_project(graph_python: Path, tmp
         assert process.wait(timeout=50) == 1
         os.close(end)
         assert process.stdout and b"saver.no_saver" in process.stdout.read()
+
+
+STARTS_ANOTHER = """
+import subprocess, time
+from pathlib import Path
+Path("started").write_text(str(subprocess.Popen(["sleep", "300"]).pid))
+time.sleep(300)
+"""
+
+
+def test_a_program_that_does_not_end_is_killed_with_what_it_started(
+    project: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location, program = project(LISTED), tmp_path / "program.py"
+    program.write_text(STARTS_ANOTHER)
+    monkeypatch.setattr(savers, "_program", lambda _location: program)
+    monkeypatch.setattr(savers, "MAX_SECONDS", 5)
+    with pytest.raises(JobRefused, match="5 seconds"):
+        savers.copy_thread(location, "t0", str(tmp_path / "copy"))
+    assert location.project is not None
+    started = int(Path(location.project.folder, "started").read_text())
+    wait_until(lambda: not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie")

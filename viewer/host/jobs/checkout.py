@@ -232,7 +232,7 @@ def _running(
             process = confined(_top(folder), start)
         except (OSError, JobRefused) as error:
             raise GitFailure(str(error)) from error
-    timer = Timer(seconds, _kill, [process])
+    timer = Timer(seconds, kill_session, [process])
     timer.start()
     try:
         with process:
@@ -240,7 +240,7 @@ def _running(
             try:
                 yield process.stdout
             except BaseException:
-                _kill(process)
+                kill_session(process)
                 raise
     finally:
         timer.cancel()
@@ -248,9 +248,9 @@ def _running(
         raise GitFailure(f"git {arguments[0]} ended with {process.returncode}")
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill git and its children, which may have its output open: ``git`` can be a script."""
-    with suppress(ProcessLookupError):
+def kill_session(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process and its children, which may have its output open. It has its own session."""
+    with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
 

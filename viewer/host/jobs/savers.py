@@ -8,7 +8,6 @@ import atexit
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -27,6 +26,7 @@ from django.conf import settings
 from viewer.engines import engine_named, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Request
+from viewer.host.jobs.checkout import kill_session
 from viewer.host.jobs.environment import runnable, runner_environment, store_variables
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
@@ -62,8 +62,7 @@ class SaverProcess:
     def close(self) -> None:
         """End the process, and those that the project's code has started in its session."""
         if self.child.poll() is None:
-            with suppress(OSError):
-                os.killpg(self.child.pid, signal.SIGKILL)
+            kill_session(self.child)
         with suppress(OSError):
             os.close(self.end)
         with suppress(subprocess.TimeoutExpired):
@@ -155,27 +154,30 @@ def output_of(
     # If this process is killed, the program ends as well, before a job's files are removed.
     reading, end = os.pipe()
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             [project.interpreter, str(_program(location)), *arguments(project, str(reading))],
-            check=False,
             cwd=project.folder,
             env={**runner_environment("", project), **store_variables(location)},
-            input=given,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            timeout=MAX_SECONDS,
             umask=umask,
             pass_fds=(reading,),
-        )
+        ) as program:
+            try:
+                output, _errors = program.communicate(given, timeout=MAX_SECONDS)
+            except BaseException:
+                kill_session(program)
+                raise
     except subprocess.TimeoutExpired:
         raise JobRefused("saver.timed_out", most=MAX_SECONDS) from None
     finally:
         os.close(reading)
         os.close(end)
-    if done.returncode:
-        raise JobRefused(_reason(done.stdout, project))
-    return done.stdout
+    if program.returncode:
+        raise JobRefused(_reason(output, project))
+    return output
 
 
 def _reason(output: bytes, project: Project) -> UserMessage:
