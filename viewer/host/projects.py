@@ -14,6 +14,7 @@ from pathlib import Path
 
 from django.conf import settings
 from dotenv import dotenv_values
+from dotenv.variables import parse_variables
 
 from viewer.engines import DEFAULT, all_engines, engine_named
 from viewer.engines.entry_points import EntryPoint, parsed_module
@@ -102,12 +103,35 @@ def _imported(file: Path) -> Iterator[str]:
 
 
 MAX_BYTES = 512 * 1024
+# The variables of the server that runs inherit: user, programs, language and network. None holds a key.
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    *(
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+    ),
+    *(
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
+)
 
 
-def read_values(path: str) -> dict[str, str]:
+def read_values(path: str, *, is_of_runs: bool = False) -> dict[str, str]:
     """Return the variables that the file sets; none without a path. Raises OSError or ValueError.
 
-    A JSON file sets those of its object ``env``.
+    A JSON file sets those of its object ``env``. With ``${NAME}``, the file can name variables of the server;
+    with ``is_of_runs``, only those that runs inherit, since a run may have written the file.
     """
     if not path:
         return {}
@@ -115,8 +139,14 @@ def read_values(path: str) -> dict[str, str]:
         return _values_in_json(Path(path))
     if not Path(path).exists():
         return {}
-    text = content_of(path, MAX_BYTES).decode()
-    return {name: value for name, value in dotenv_values(stream=StringIO(text)).items() if value is not None}
+    text = StringIO(content_of(path, MAX_BYTES).decode())
+    known = {name: os.environ[name] for name in INHERITED if name in os.environ} if is_of_runs else os.environ
+    found: dict[str, str] = {}
+    for name, value in dotenv_values(stream=text, interpolate=False).items():
+        if value is not None:
+            parts = parse_variables(value)
+            found[name] = "".join(part.resolve({**known, **found}) for part in parts)
+    return found
 
 
 def _values_in_json(path: Path) -> dict[str, str]:

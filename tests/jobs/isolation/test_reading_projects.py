@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.utils import timezone
+from dotenv import dotenv_values
 
 from tests.jobs.code.repositories import committed, git
 from tests.jobs.isolation.conftest import isolate
@@ -279,3 +280,28 @@ def test_an_environment_file_elsewhere_is_read(project: Project, private: Path) 
     project.environment_file = str(private / ".env")
     project.save()
     assert values_of(project)[0] == {"KEY": "own"}
+
+
+def test_an_environment_file_that_runs_may_write_shows_no_variable_of_the_server(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://forkline:of-the-server@db/forkline")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    lines = [
+        "LEAK=a${DATABASE_URL}",
+        "LEAK2=${DATABASE_URL:-none}",
+        "LANGUAGE=${LANG}",
+        "KEY=own",
+        "B=${KEY}2",
+    ]
+    text = "\n".join([*lines, "PLAIN='${KEY}'", "EMPTY", "C=${B:-x}"])
+    for file in (Path(project.folder) / ".env", tmp_path / "of-a-person.env"):
+        file.write_text(text)
+        project.environment_file = str(file)
+        project.save()
+        server = "" if file.name == ".env" else "postgres://forkline:of-the-server@db/forkline"
+        assert values_of(project)[0] == {
+            **{"LEAK": f"a{server}", "LEAK2": server or "none", "LANGUAGE": "C.UTF-8", "KEY": "own"},
+            **{"B": "own2", "PLAIN": "own", "C": "own2"},
+        }
+        assert dict(dotenv_values(file)) == {**values_of(project)[0], "EMPTY": None} or not server

@@ -16,6 +16,7 @@ from viewer.host.jobs.files import write_private_file
 from viewer.host.jobs.kept_keys import values_of, without_keys
 from viewer.host.locations.sources import server_variables
 from viewer.host.permitted import refuse_project
+from viewer.host.projects import INHERITED
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, plain_text
 from viewer.models import Location, Project
@@ -253,29 +254,6 @@ PREFLIGHT = "FORKLINE_PREFLIGHT"
 STORE_VARIABLE = "FORKLINE_STORE"
 # Identifies every process of a job, so that the whole tree can be found.
 MARKER = "FORKLINE_JOB"
-
-# User, programs, language and network. No key of the server.
-INHERITED = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
-    *(
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "REQUESTS_CA_BUNDLE",
-    ),
-    *(
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
-)
 
 FIXED = {
     "OTEL_SDK_DISABLED": "true",

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
     if not project.environment_file:
         return {}, []
 
-    def read() -> tuple[dict[str, str], list[int]]:
+    def read(*, is_of_runs: bool = False) -> tuple[dict[str, str], list[int]]:
         try:
             # ``read_values`` refuses a pipe.
             descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -55,14 +56,15 @@ def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
             return {}, []
         status = os.fstat(descriptor)
         os.close(descriptor)
-        return read_values(str(file)), [status.st_dev, status.st_ino]
+        values = read_values(str(file), is_of_runs=is_of_runs)
+        return values, [status.st_dev, status.st_ino]
 
     if open_to_runs(file) is None:
         # No isolated run can replace it.
         return read()
     refuse_other_file(project)
     # The link may be made now.
-    return confined(file, read)
+    return confined(file, partial(read, is_of_runs=True))
 
 
 def refuse_other_file(project: Project) -> None:
