@@ -9,9 +9,12 @@ from django.test import Client
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
+from viewer.engines.langgraph.decoding import Decoder
 from viewer.host.locations.importing import import_location, redact_stored
 from viewer.host.locations.indexing import import_run
 from viewer.models import Checkpoint, Location, Project, Run
+from viewer.redaction import MARKER
+from viewer.stores.protocol import ReadLimits
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 PASSWORD = "correct-horse-battery"
@@ -48,6 +51,42 @@ def test_no_page_row_or_download_holds_a_key(tmp_path: Path, reader: Client) -> 
     everything = (shown + download.content).decode() + stored
     assert KEY not in everything and PASSWORD not in everything
     assert "[redacted]" in everything
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        ("pydantic.types", "Secret[date]", "2026-01-02"),
+        ("app.types", "ApiKey", PASSWORD),
+        ("app.types", "DatabasePassword", "hunter"),
+        ("app.types", "MySecretStr", PASSWORD),
+        ("app.types", "SecretToken", PASSWORD.encode()),
+        # Only its value shows that it is no member of an enumeration.
+        ("app.types", "Login", "k4n@rieVogel"),
+    ],
+)
+def test_whatever_holds_a_secret_is_hidden(module: str, name: str, value: str | bytes) -> None:
+    """The serializer stores the value of every class that has a method ``get_secret_value``."""
+    decoded = Decoder(ReadLimits()).value("msgpack", ormsgpack.packb(extension(0, module, name, value)))
+    assert decoded == {"__type__": f"{module}.{name}", "fields": MARKER}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        ("app.types", "Status", "in_progress"),
+        ("app.types", "Status", "Needs review (urgent)"),
+        ("app.types", "Model", "gpt-4o-2024-08-06"),
+        ("app.types", "Token", "END"),
+        ("app.types", "Level", 1234567),
+        ("uuid", "UUID", "1ec9414c232a6b00b3c89e6bdeced846"),
+        ("decimal", "Decimal", "12345678.90E+3"),
+        ("builtins", "set", ["k4n@rieVogel"]),
+    ],
+)
+def test_other_objects_with_one_argument_are_shown(module: str, name: str, value: object) -> None:
+    decoded = Decoder(ReadLimits()).value("msgpack", ormsgpack.packb(extension(0, module, name, value)))
+    assert decoded == {"__type__": f"{module}.{name}", "fields": value}
 
 
 @pytest.mark.django_db

@@ -17,6 +17,8 @@ import ormsgpack
 
 from viewer.engines.langgraph.identifiers import valid_text
 from viewer.redaction import MARKER
+from viewer.redaction.names import is_secret_text, secrecy_of
+from viewer.redaction.patterns import is_mixed, is_ordinary, looks_random
 from viewer.stores.protocol import Broken, LimitExceeded, ReadLimits, Unreadable, too_much_memory
 
 # The codes of LangGraph's MessagePack extensions. A payload names a class, followed by its arguments.
@@ -24,6 +26,18 @@ ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2, ARRAY, SNAPSH
 _NAMED = {ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2}
 # Classes whose values are serialized in clear text.
 _SECRET_TYPES = ("SecretStr", "SecretBytes", "Secret")
+# The other classes of Python's own with one argument. One of a project is an enumeration, or holds a secret.
+_PLAIN_MODULES = {
+    "builtins",
+    "collections",
+    "datetime",
+    "decimal",
+    "ipaddress",
+    "pathlib",
+    "re",
+    "uuid",
+    "zoneinfo",
+}
 _KEYS = ormsgpack.OPT_NON_STR_KEYS
 # Other programs read whole numbers of JSON up to this size.
 _INTEGERS = range(-(2**63), 2**64)
@@ -174,9 +188,26 @@ class Decoder:
         if not isinstance(parts, list | tuple) or len(parts) < 3:
             raise Broken("langgraph.value_invalid", kind="MessagePack")
         module, name, fields = str(parts[0]), str(parts[1]), parts[2]
-        if name in _SECRET_TYPES:
+        # ``Secret[date]`` is a class of its own.
+        is_secret = name.partition("[")[0] in _SECRET_TYPES
+        if extension.code == ONE_ARGUMENT and module not in _PLAIN_MODULES:
+            is_secret |= _is_held_secret(name, fields)
+        if is_secret:
             return {"__type__": f"{module}.{name}", "fields": MARKER}
         return {"__type__": f"{module}.{name}", "fields": self._plain(fields, depth)}
+
+
+def _is_held_secret(name: str, value: Any) -> bool:
+    """Whether a class with this name, of a project, holds this value as a secret.
+
+    The serializer stores the value of whatever has a method ``get_secret_value``.
+    """
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if not isinstance(text, str):
+        return False
+    if "secret" in name.lower() or is_secret_text(text, secrecy_of(name)):
+        return bool(text)
+    return looks_random(text) and is_mixed(text) and not is_ordinary(text)
 
 
 def memory_of_msgpack(data: bytes, most: int) -> int:
