@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
-from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
+from tests.redaction.canaries import FIELDS, HARMLESS, PEM, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
 from viewer.redaction import MARKER
@@ -201,6 +201,86 @@ def test_prose_is_not_redacted(text: str) -> None:
     assert redact_text(text) == text
     for made in both_ways({"text": text}):
         assert json.loads(made) == {"text": text}
+
+
+# A key of no vendor, an old-style password, and lines of a private key.
+KEY, PASSWORD, LINES = "Zx81kqPw77LmTr4vYb92", "k4n@rieVogel", PEM.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("items", "secrets"),
+    [
+        (["-y", "server", "--api-key", KEY, "--verbose"], {3}),
+        (["mysql", "--user", "me", "--password", PASSWORD, "shop"], {4}),
+        (["docker", "login", "-u", "me", "password", PASSWORD, "-q"], {5}),
+        (["Host", "x.example", "X-Api-Key", KEY, "Accept", "*/*"], {3}),
+        (["first", *LINES, "last"], {1, 2, 3, 4}),
+        ([f"{line}\n" for line in LINES], {0, 1, 2, 3}),
+        (["AKIA" + "IOSFODNN7CANARY2", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY0123456789"], {0, 1}),
+        ([*["a word"] * 50, "--token", KEY], {51}),
+    ],
+)
+def test_a_secret_that_another_text_of_a_list_reveals_is_redacted(
+    items: list[str], secrets: set[int]
+) -> None:
+    """As the arguments of a command, raw headers, or the lines of a private key."""
+    for value in (items, {"args": items}, {"a": [[*items]]}, {"nested": json.dumps([1, items])}):
+        for made in both_ways(value):
+            found = json.loads(made)
+            if isinstance(found, dict):
+                (found,) = found.values()
+            found = json.loads(found)[1] if isinstance(found, str) else found
+            found = found[0] if isinstance(found[0], list) else found
+            hidden = {
+                number for number, (one, was) in enumerate(zip(found, items, strict=True)) if one != was
+            }
+            assert hidden == secrets and all(MARKER in found[number] for number in secrets)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["id", "token", "created_at", "password_hash"],
+        ["--token", "--verbose"],
+        ["--key", "name", "--password", "prompt"],
+        ["The key takeaways:", "Growth was 12 % in 2024.", "password", "Reset it on 2024-05-06"],
+        ['{"token": "hello"}', '{"key": "value-2024-x"}'],
+        ["token", "gpt-4o-mini", "secret", "santa"],
+        ["a, password, b\nx, y1y1y1y1, z", "more"],
+    ],
+)
+def test_ordinary_texts_of_lists_are_not_redacted(items: list[str]) -> None:
+    alone = [redact([item])[0] for item in items]
+    for made in both_ways({"items": items, "then": "more"}):
+        assert json.loads(made) == {"items": alone, "then": "more"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"credentials": {"type": "oauth", "description": "production", "blob": KEY}},
+        {"password": f"${PASSWORD}2026x"},
+        {"password": f"<{KEY}>"},
+        {"secret": f"config.{KEY}"},
+    ],
+)
+def test_what_resembles_a_schema_or_a_placeholder_hides_no_secret(value: Any) -> None:
+    for made in both_ways(value):
+        assert KEY not in made and PASSWORD not in made
+
+
+def test_schemas_and_placeholders_are_shown() -> None:
+    value = {
+        "password": {"type": "string", "description": "of the user"},
+        "token": {"type": ["string", "null"], "title": "Token"},
+        "secret": {"anyOf": [{"type": "string"}], "title": "Secret"},
+        "api_key": "${OPENAI_API_KEY_2}",
+        "client_secret": "os.environ['CLIENT_SECRET']",
+        "db_password": "$DB_PASSWORD",
+        "auth_token": "<your token here>",
+    }
+    for made in both_ways(value):
+        assert json.loads(made) == value
 
 
 def test_redaction_is_idempotent() -> None:

@@ -102,6 +102,7 @@ _PLACEHOLDER = re2.compile(
     r"|ref\+|secretkeyref|!secret|arn:aws:secretsmanager).*"
     r")$"
 )
+_LONG_RUN, _LETTER = re2.compile(r"[A-Za-z0-9]{8,}"), re2.compile(r"[A-Za-z]")
 _UUID = re2.compile(r"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _WORDS = re2.compile(
     r"^(?:[a-z]+|[A-Z][a-z]*|[A-Z]+)(?:[ _\-/,.:;'\x{2019}&+]+(?:[a-z]+|[A-Z][a-z]*|[A-Z]+))*[.!?:;,]?$"
@@ -150,9 +151,12 @@ _MAX_LENGTH = 200
 @lru_cache(maxsize=4096)
 def _is_placeholder(text: str) -> bool:
     plain = text.strip().strip("\"'`").lower()
-    return (
-        not plain or plain in _PLACEHOLDER_WORDS or MARKER in text or _PLACEHOLDER.search(plain) is not None
-    )
+    if not plain or plain in _PLACEHOLDER_WORDS or MARKER in text:
+        return True
+    if _PLACEHOLDER.search(plain) is None:
+        return False
+    # A password may begin with a dollar sign, or be in brackets.
+    return not any(_LETTER.search(run[0]) and has_digit(run[0]) for run in _LONG_RUN.finditer(text))
 
 
 def is_placeholder(text: str) -> bool:

@@ -13,10 +13,18 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER, hidden
 from viewer.redaction.keywords import KeywordSearch, keywords
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text, spans_in
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
 from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
-from viewer.redaction.patterns import INVISIBLE, compiled, is_distinctive, is_ordinary, looks_random
+from viewer.redaction.patterns import (
+    INVISIBLE,
+    TextSpan,
+    compiled,
+    is_distinctive,
+    is_ordinary,
+    looks_random,
+    without_spans,
+)
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.
 
@@ -166,9 +174,15 @@ _SCHEMA_SIGNS = frozenset(
 )
 
 
+_SCHEMA_TYPES = frozenset(["string", "number", "integer", "boolean", "object", "array", "null"])
+
+
 def _is_schema(item: dict[str, Any]) -> bool:
     """Return whether an object describes a field, as a JSON schema does, instead of holding its value."""
-    return ("type" in item or "anyOf" in item) and not _SCHEMA_SIGNS.isdisjoint(item)
+    found = item.get("type", "string" if "anyOf" in item else "")
+    types = found if isinstance(found, list) else [found]
+    is_typed = all(isinstance(one, str) and one in _SCHEMA_TYPES for one in types)
+    return is_typed and not _SCHEMA_SIGNS.isdisjoint(item)
 
 
 def _paired(item: dict[str, Any]) -> Secrecy:
@@ -192,6 +206,58 @@ def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
     return [(inner, secrecy) for inner in item]
 
 
+# A secret may also be split over the texts of a list: the arguments of a command, raw headers, the lines of a
+# private key. They are judged by the rules for texts, as a program prints them.
+
+# Longer texts are judged alone.
+MAX_LISTED = 300
+_BETWEEN_ITEMS = b'", "'
+
+
+def listed_spans(items: list[Any]) -> list[tuple[int, TextSpan]]:
+    """Return the spans in texts of a list that their neighbours reveal: the text's position, and the span."""
+    found: list[tuple[int, TextSpan]] = []
+    run: list[tuple[int, bytes]] = []
+    for number, item in enumerate([*items, None]):
+        if isinstance(item, str) and _is_listed(text := item.rstrip("\r\n")):
+            run.append((number, text.encode("utf-8", "surrogatepass")))
+            continue
+        if len(run) > 1:
+            found += _spans_in_run(run)
+        run = []
+    return found
+
+
+def _is_listed(text: str) -> bool:
+    """Return whether a text is judged with its neighbours: one line, and no JSON."""
+    return len(text) <= MAX_LISTED and "\n" not in text and not text.startswith(("{", "["))
+
+
+def _spans_in_run(run: list[tuple[int, bytes]]) -> Iterator[tuple[int, TextSpan]]:
+    data = b'"' + _BETWEEN_ITEMS.join(item for _number, item in run) + b'"'
+    spans = spans_in(data)
+    at = 1
+    for number, item in run if spans else ():
+        for start, end in spans:
+            if start < at + len(item) and end > at:
+                yield number, (max(start - at, 0), min(end - at, len(item)))
+        at += len(item) + len(_BETWEEN_ITEMS)
+
+
+def _without_listed(items: list[Any]) -> list[Any]:
+    """Return the items of a list without what their neighbours reveal as secret."""
+    by_item: dict[int, list[TextSpan]] = {}
+    for number, span in listed_spans(items):
+        by_item.setdefault(number, []).append(span)
+    if not by_item:
+        return items
+    clean = list(items)
+    for number, spans in by_item.items():
+        data = without_spans(clean[number].encode("utf-8", "surrogatepass"), spans)
+        clean[number] = data.decode("utf-8", "surrogatepass")
+    return clean
+
+
 def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "") -> Any:
     """Return a field's value, redacted by the field's secrecy. ``depth``: levels of JSON inside texts."""
     if isinstance(value, str):
@@ -201,7 +267,8 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "
         return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, list):
         return [
-            _redacted(inner, texts, depth, inner_secrecy) for inner, inner_secrecy in _items(value, secrecy)
+            _redacted(inner, texts, depth, inner_secrecy)
+            for inner, inner_secrecy in _items(_without_listed(value), secrecy)
         ]
     if isinstance(value, dict):
         result: dict[str, Any] = {}
@@ -374,6 +441,8 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
     secrecy = _secrecy(text[0]) if colon else ""
     if colon is None or not secrecy:
         if colon is None:
+            if listed := _check_listed(data, start, end):
+                return _Verdict(listed[0] - position, listed[1] + _AFTER - position, listed[1] - position)
             _check_pair(data, start, text[0], end)
         if text[0] not in clean:
             check = _check_text if len(text[0]) > 200 else _check_short_text
@@ -417,6 +486,39 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> None:
             or _PAIRED_VALUE.search(rest)
         ):
             raise _NotPlain
+
+
+_ITEMS_AFTER = re.compile(rb'(?:\s*,\s*"[^"\\]*(?:\\.[^"\\]*)*")+', re.DOTALL)
+_ITEM_BEFORE = re.compile(rb'"\s*,\s*\Z')
+# The most white space between two items.
+_BETWEEN = 400
+
+
+def _check_listed(data: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """Return the span of the texts of a list around this one, which are all clean; None if it is the only one.
+
+    Raises _NotPlain if ``redact`` would change one of them.
+    """
+    before = data[max(0, start - _BETWEEN) : start].rstrip()
+    if before[-1:] not in (b"[", b","):
+        if start > _BETWEEN and not before:
+            raise _NotPlain
+        return None
+    # The names of fields are followed by a colon, so this is a list.
+    after = _ITEMS_AFTER.match(data, end)
+    last = after.end() if after else end
+    first = start
+    while item := _ITEM_BEFORE.search(data, max(0, first - _BETWEEN), first):
+        first = _start_of_text(data, item.start())
+    if (first, last) == (start, end):
+        return None
+    try:
+        items = msgspec.json.decode(b"[" + data[first:last] + b"]", type=list[str])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _NotPlain from None
+    if redact(items) != items:
+        raise _NotPlain
+    return first, last
 
 
 def _secrecy(name: bytes) -> Secrecy:
