@@ -6,6 +6,7 @@ import json
 import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import models
+from django.db import connection, models
 from django.db.models import Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Now
@@ -266,6 +267,19 @@ def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+# What precedes the inode of a file in ``Job.queued_in``.
+FILE = "file:"
+
+
+def file_identity() -> str:
+    """Return what identifies the file of the database, which differs for a copy; empty on a server."""
+    if connection.vendor != "sqlite":
+        return ""
+    with suppress(OSError):
+        return f"{FILE}{Path(connection.settings_dict['NAME']).stat().st_ino}"
+    return ""
+
+
 logger = logging.getLogger("forkline.jobs")
 
 
@@ -324,7 +338,7 @@ class Job(Metered):
     # The earliest start. If empty, it starts as soon as a worker slot is free.
     start_at = models.DateTimeField(null=True, blank=True)
     # If any host of a pool may claim it, the database in which it was queued (viewer/postgresql), which a
-    # standby and a restored backup are not. It never changes.
+    # standby and a restored backup are not; with SQLite, its file, which a copy is not. It never changes.
     queued_in = models.CharField(max_length=100, blank=True, default="", db_default="")
     # When the job became due. A job with a start time starts only if this is set.
     became_due_at = models.DateTimeField(null=True, blank=True)
@@ -383,9 +397,10 @@ class Job(Metered):
         return reverse("job", args=[self.id])
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save the row. A new one records the key of its requester."""
+        """Save the row. A new one records the key of its requester, and the file in which it is queued."""
         if self._state.adding:
             self.requester_key = self.requester_key or self.requested_by_id
+            self.queued_in = self.queued_in or file_identity()
         super().save(*args, **options)
 
     @property
@@ -458,19 +473,28 @@ class Job(Metered):
         """Whether it forks a checkpoint of another location, which another host reads."""
         return self.checkpoint is not None and self.checkpoint.location_id != self.location_id
 
+    @property
+    def is_in_copy(self) -> bool:
+        """Whether it was queued in another file than that of this database, and may have run from there."""
+        own = file_identity()
+        return bool(own) and self.queued_in.startswith(FILE) and self.queued_in != own
+
     def claim(self, database: str | None = None) -> bool:
         """Claim a queued job for this process, and record this machine as its host.
 
         Return False if it was claimed before, was cancelled, is not due, or is another machine's. With the
         identity of this database, also if several hosts could claim it, and it was queued in another one: the
-        claim of another host may have been lost.
+        claim of another host may have been lost. The same holds for a copy of the file.
         """
         start = {"status": Job.Status.STARTING, "started_at": timezone.now(), "host": own_host_key()}
         due = Job.objects.due().here().filter(pk=self.pk)
         if database is not None:
-            in_no_pool = models.Q(queued_in="", location__in=Location.objects.filter(pool=None))
+            in_none = models.Q(queued_in="") | models.Q(queued_in__startswith=FILE)
+            in_no_pool = in_none & models.Q(location__in=Location.objects.filter(pool=None))
             of_one_host = models.Q(host__isnull=False) | in_no_pool
             due = due.filter(of_one_host | models.Q(queued_in=database) if database else of_one_host)
+            if own := file_identity():
+                due = due.exclude(~models.Q(queued_in=own), queued_in__startswith=FILE)
         claimed = due.update(**start)
         if claimed:
             self.refresh_from_db()

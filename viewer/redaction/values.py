@@ -201,7 +201,8 @@ def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
     """Return the items of a list with their secrecy. A list may be a pair of a name and a value."""
     if not secrecy and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str):
         named = secrecy_of(item[0])
-        if named and looks_random(item[1]) and not is_ordinary(item[1]):
+        is_flag = item[1].startswith("--")
+        if named and looks_random(item[1]) and not is_ordinary(item[1]) and not is_flag:
             return [(item[0], ""), (item[1], named)]
     return [(inner, secrecy) for inner in item]
 
@@ -495,7 +496,7 @@ _BETWEEN = 400
 
 
 def _check_listed(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Return the span of the texts of a list around this one, which are all clean; None if it is the only one.
+    """Return the span of all texts of a list around this one, which are clean; None if it is the only one.
 
     Raises _NotPlain if ``redact`` would change one of them.
     """

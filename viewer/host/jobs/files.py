@@ -145,8 +145,20 @@ class JobStorage:
         return (self.path / spool.LOG).exists()
 
     def open_log(self) -> int:
-        """A descriptor that appends to the log. The caller closes it."""
-        return spool.open_regular(self.path / spool.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        """A descriptor that appends to the log. The caller closes it.
+
+        The log says that a runner was started, so it is on the disk before one is: a power failure may take
+        the last commits of the database.
+        """
+        log = spool.open_regular(self.path / spool.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            os.fsync(log)
+            for folder in (self.path, *self.path.parents[:2]):
+                sync_folder(folder)
+        except BaseException:
+            os.close(log)
+            raise
+        return log
 
     def read_log_end(self, size: int) -> tuple[bytes, bool]:
         """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
@@ -254,6 +266,15 @@ def make_private_folder(folder: Path) -> None:
     for one in (folder.parent, folder):
         # The folder may have existed, and the umask may have cleared bits.
         one.chmod(0o700)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk store the names in a folder. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_private_file(path: Path, data: bytes) -> None:

@@ -20,6 +20,7 @@ from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Pool, Question, Team
+from viewer.models.jobs import FILE
 from viewer.postgresql import rows_identity
 from viewer.presentation.hosts import away_text, refusal_of
 from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
@@ -181,7 +182,8 @@ def wait_of(job: Job) -> Wait | None:
 
 
 def _for_a_person(job: Job) -> Wait | None:
-    if job.host_id or not job.queued_in or job.queued_in == rows_identity():
+    is_of_pool = not job.host_id and job.queued_in and not job.queued_in.startswith(FILE)
+    if not job.is_in_copy and (not is_of_pool or job.queued_in == rows_identity()):
         return None
     text = gettext(
         "for you: its database was replaced after it was queued, and may lack that another host has started"

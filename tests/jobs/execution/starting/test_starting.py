@@ -8,8 +8,10 @@ import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from tests.environments import environment_with
@@ -17,6 +19,7 @@ from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, 
 from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.locks import worker_is_up
+from viewer.host.jobs import starting
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.starting import launch
@@ -42,6 +45,20 @@ try:
     run_here(Job.objects.get(pk=sys.argv[1]))
 except KeyboardInterrupt:
     sys.exit(130)
+"""
+
+
+TAKE = """
+import sys, django
+django.setup()
+from viewer.host.jobs.following import ensure_finished
+from viewer.models import Job
+from viewer.presentation.jobs.status import wait_of
+from viewer.records.queue import next_job
+job = Job.objects.get(pk=sys.argv[1])
+ensure_finished(next_job() or job)
+job.refresh_from_db()
+print(job.status, getattr(wait_of(job), "kind", ""))
 """
 
 
@@ -174,3 +191,48 @@ def test_a_job_that_has_no_space_for_its_log_holds_no_lock(
     monkeypatch.setattr(JobStorage, "open_log", no_space)
     job = finished(make_job())
     assert job.status == "failed" and not storage_of(job).has_runner()
+
+
+@pytest.mark.sqlite
+def test_a_queued_job_does_not_start_from_a_copy_of_the_database(
+    make_job: MakeJob, project: Project, tmp_path: Path
+) -> None:
+    """A copied data folder, a database that was put in its place again, or another machine with both."""
+    job = make_job()
+    # This process must not open the files of its database.
+    subprocess.run(["cp", "-r", str(settings.DATA_DIR), str(tmp_path / "copy")], check=True)
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings"}
+    environment |= {"FAKE_RUNNER": "succeeds.py", "DATA_DIR": str(tmp_path / "copy")}
+    command = [sys.executable, "-c", TAKE, str(job.pk)]
+    taken = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert taken.stdout.split() == ["queued", "person"] and marks(project) == []
+    assert finished(job).status == Job.Status.SUCCEEDED and marks(project) == [str(job.pk)]
+
+
+@pytest.mark.sqlite
+def test_a_job_that_ran_before_its_database_was_copied_is_not_left_queued(
+    make_job: MakeJob, project: Project
+) -> None:
+    job = finished(make_job())
+    Job.objects.filter(pk=job.pk).update(status=Job.Status.QUEUED, ended_at=None, queued_in="file:1")
+    assert finished(job).status == Job.Status.INTERRUPTED
+    assert marks(project) == [str(job.pk)]
+
+
+def test_that_a_job_was_started_is_on_the_disk_before_its_runner_starts(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure may take the last commits of the database, and with them the claim."""
+    synced, before_start = set[int](), set[int]()
+    monkeypatch.setattr(os, "fsync", lambda one: synced.add(os.fstat(one).st_ino))
+    started = starting._started
+
+    def start(*given: Any) -> Any:
+        before_start.update(synced)
+        return started(*given)
+
+    monkeypatch.setattr(starting, "_started", start)
+    job = finished(make_job())
+    log = job.folder / "log.txt"
+    assert {job.folder.stat().st_ino, job.folder.parent.stat().st_ino} <= before_start
+    assert log.exists() and len(before_start) == 4
