@@ -267,7 +267,7 @@ def no_calls(row: "Checkpoint") -> list[list[str]]:
 def calls_of(row: "Checkpoint") -> list[list[str]]:
     """The names of two calls of a checkpoint, and one that it does not have."""
     from viewer.host_requests import NotReadable
-    from viewer.presentation.sweeps import recorded_calls_of
+    from viewer.presentation.calls import recorded_calls_of
 
     names = ["nothing"]
     with contextlib.suppress(NotReadable):

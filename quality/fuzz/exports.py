@@ -171,7 +171,7 @@ def faults_of_cells(texts: dict[str, str]) -> Iterator[str]:
 def collected(runs: "Sequence[Run]", counts: Counter[str]) -> Iterator[str]:
     """What is wrong with a collection of the calls of all runs, after it was exported and imported again."""
     from viewer.models import CollectionItem
-    from viewer.presentation.sweeps import recorded_calls_of
+    from viewer.presentation.calls import recorded_calls_of
     from viewer.records.collections import (
         Subject,
         add_items,

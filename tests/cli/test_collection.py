@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from tests.real_stores import copy_of
 from viewer.models import Checkpoint, Collection
-from viewer.presentation.sweeps import recorded_calls_of
+from viewer.presentation.calls import recorded_calls_of
 
 pytestmark = pytest.mark.django_db
 

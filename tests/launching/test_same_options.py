@@ -29,7 +29,7 @@ from viewer.launching import options
 from viewer.launching.options import Option
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Job, Location, Project, StoredCopy
-from viewer.presentation.sweeps import call_named, recorded_calls_of
+from viewer.presentation.calls import call_named, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.redaction import MARKER
 from viewer.stores.protocol import compressed

@@ -54,7 +54,7 @@ def make_replays(checkpoint: "Checkpoint", texts: Texts) -> "tuple[str, Job]":
     from django.utils import timezone
 
     from viewer.models import Job, JobEvent, Sweep
-    from viewer.presentation.sweeps import recorded_calls_of
+    from viewer.presentation.calls import recorded_calls_of
 
     first = texts.numbers[0]
     call = recorded_calls_of(checkpoint)[0]

@@ -16,7 +16,7 @@ from tests.views.axe import faults_of, findings
 from tests.views.browsing import Open, opening, resize
 from tests.views.forking import checked, checked_new_run
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-from viewer.presentation.sweeps import recorded_calls_of
+from viewer.presentation.calls import recorded_calls_of
 from viewer.records.accounts import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

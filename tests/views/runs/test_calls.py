@@ -19,7 +19,7 @@ from tests.terminal import Terminal
 from viewer.engines import engine_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
-from viewer.presentation.sweeps import MAX_MESSAGES, recorded_calls_of
+from viewer.presentation.calls import MAX_MESSAGES, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.stores.protocol import compressed
 

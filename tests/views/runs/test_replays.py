@@ -20,7 +20,7 @@ from viewer.cli.running import run_here
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host.jobs.events import storable
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
-from viewer.presentation.sweeps import answers_of, call_views, recorded_calls_of
+from viewer.presentation.calls import answers_of, call_views, recorded_calls_of
 from viewer.records.bodies import stored_body
 from viewer.redaction import MARKER
 from viewer.stores.protocol import compressed

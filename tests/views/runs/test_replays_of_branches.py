@@ -15,7 +15,7 @@ from tests.terminal import Terminal
 from tests.views.runs.test_replays import call_of, called, with_messages  # noqa: F401
 from viewer.launching import replay
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
-from viewer.presentation.sweeps import recorded_calls_of
+from viewer.presentation.calls import recorded_calls_of
 from viewer.records.queue import next_job
 from viewer.redaction import MARKER
 

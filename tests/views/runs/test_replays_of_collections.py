@@ -18,8 +18,8 @@ from viewer.host.jobs.following import queue_score
 from viewer.host.jobs.starting import request_of
 from viewer.host_requests import JobRefused
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, JobEvent, Location, Sweep
+from viewer.presentation.calls import recorded_calls_of
 from viewer.presentation.comparison_sides import scores_of
-from viewer.presentation.sweeps import recorded_calls_of
 from viewer.records.collections import Subject, add_items, collection_named, recorded_scoring_of, scoring_of
 from viewer.redaction import MARKER
 

@@ -58,6 +58,7 @@ from viewer.launching.requests import ReplayRequest
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation import sweeps
+from viewer.presentation.calls import CallView, ReplayedAnswer, call_views, new_answers, recorded_calls_of
 from viewer.presentation.comparison_sides import score_of
 from viewer.presentation.jobs.status import status_label
 from viewer.records.audit import Action, Audited, record
@@ -89,15 +90,15 @@ def _handle(options: Mapping[str, Any]) -> Output:
     return Output(_document(found, is_whole=True), list(_lines(found)))
 
 
-def _views(checkpoint: Checkpoint) -> list[sweeps.CallView]:
+def _views(checkpoint: Checkpoint) -> list[CallView]:
     """The calls of a checkpoint. Raises CommandError if it cannot be read."""
     try:
-        return sweeps.call_views(sweeps.recorded_calls_of(checkpoint), checkpoint)
+        return call_views(recorded_calls_of(checkpoint), checkpoint)
     except NotReadable as error:
         raise CommandError(translate(error.message)) from error
 
 
-def _named(views: Sequence[sweeps.CallView], name: str) -> sweeps.CallView:
+def _named(views: Sequence[CallView], name: str) -> CallView:
     """The call of this name. Raises CommandError."""
     found = next((view for view in views if view.call.name == name), None)
     if found is None:
@@ -105,12 +106,12 @@ def _named(views: Sequence[sweeps.CallView], name: str) -> sweeps.CallView:
     return found
 
 
-def _document(view: sweeps.CallView, *, is_whole: bool = False) -> dict[str, Any]:
+def _document(view: CallView, *, is_whole: bool = False) -> dict[str, Any]:
     """A call; its messages, tools and parameters if ``is_whole``."""
     return {**call_document(view.call, is_whole=is_whole), "cost": view.cost.amount}
 
 
-def _list_lines(views: list[sweeps.CallView]) -> Iterator[str]:
+def _list_lines(views: list[CallView]) -> Iterator[str]:
     if not views:
         yield _("This checkpoint records no model calls.")
     for view in views:
@@ -118,7 +119,7 @@ def _list_lines(views: list[sweeps.CallView]) -> Iterator[str]:
         yield f"    {_short(view)}"
 
 
-def _facts(view: sweeps.CallView) -> str:
+def _facts(view: CallView) -> str:
     """The model, agent, duration, tokens and cost, as far as they are recorded."""
     call = view.call
     tokens = _("%(sent)s tokens in, %(received)s out") % {
@@ -135,7 +136,7 @@ def _facts(view: sweeps.CallView) -> str:
     return ", ".join(fact for fact in facts if fact)
 
 
-def _short(view: sweeps.CallView) -> str:
+def _short(view: CallView) -> str:
     call = view.call
     if call.error or call.answer is None:
         text = call.error or _("No answer is recorded")
@@ -144,7 +145,7 @@ def _short(view: sweeps.CallView) -> str:
     return Truncator(" ".join(text.split())).chars(MAX_SHOWN)
 
 
-def _lines(view: sweeps.CallView) -> Iterator[str]:
+def _lines(view: CallView) -> Iterator[str]:
     call = view.call
     yield f"{call.name}  {_facts(view)}"
     for name, value in {**call.parameters, **call.reported}.items():
@@ -234,7 +235,7 @@ def _handle_replay(options: Mapping[str, Any]) -> Output:
 
 
 def _with_answers(job: Job, found: Output, lines: Sequence[str]) -> Output:
-    answers = list(sweeps.new_answers(job))
+    answers = list(new_answers(job))
     document = {
         **found.document,
         "calls": _calls_of(job),
@@ -288,7 +289,7 @@ def _replayed_calls(calls: Mapping[str, Any], options: Mapping[str, Any]) -> Out
         checks = [one for one in preview.checks if one.code not in (Code.PROJECT, Code.HOST)]
         for member in preview.members:
             if member.request and not member.refusals:
-                (view,) = sweeps.call_views([member.request.call], member.request.checkpoint)
+                (view,) = call_views([member.request.call], member.request.checkpoint)
                 lines.append(f"{member.chosen.label}: {_facts(view)}")
         lines += [*_refused_lines(preview), *messages_of(checks), _("Nothing has been started.")]
         return Output(_preview_document(preview, " ".join(messages_of(checks))), lines, int(bool(checks)))
@@ -313,7 +314,7 @@ def _replayed(started: Sweep, refused: Sequence[Mapping[str, Any]] = ()) -> Outp
     for one in sweeps.in_order(compared, "difference") if started.score else compared:
         lines += ["", f"{status_label(one.job)}: {one.job.variation} ({one.job.pk})"]
         lines += [f"! {translate(one.job.error)}"] if one.job.error else []
-        lines += [line for answer in sweeps.new_answers(one.job) for line in _answer_lines(answer)]
+        lines += [line for answer in new_answers(one.job) for line in _answer_lines(answer)]
         lines += [f"  {one.pair_text}"] if started.score else []
     mean = sweeps.mean_difference_of(compared)
     is_good = not refused and all(is_well(one.job) for one in compared)
@@ -371,7 +372,7 @@ def _replay_document(one: sweeps.ComparedBranch) -> dict[str, Any]:
         "job": str(job.pk),
         "status": job.status,
         "error": translate(job.error),
-        "answers": [_answer_document(answer) for answer in sweeps.new_answers(job)],
+        "answers": [_answer_document(answer) for answer in new_answers(job)],
         "score": one.score,
         "recorded_score": score_of(one.recorded),
     }
@@ -438,7 +439,7 @@ def _replay_planned(preview: ReplayPreview, lines: list[str]) -> Output:
     )
 
 
-def _answer_document(answer: sweeps.ReplayedAnswer) -> dict[str, Any]:
+def _answer_document(answer: ReplayedAnswer) -> dict[str, Any]:
     return {
         "model": answer.model,
         "attempt": answer.attempt,
@@ -450,7 +451,7 @@ def _answer_document(answer: sweeps.ReplayedAnswer) -> dict[str, Any]:
     }
 
 
-def _answer_lines(answer: sweeps.ReplayedAnswer) -> Iterator[str]:
+def _answer_lines(answer: ReplayedAnswer) -> Iterator[str]:
     tokens = ngettext("%(count)s token", "%(count)s tokens", answer.tokens)
     facts = [
         answer.model,

@@ -23,7 +23,7 @@ from viewer.launching.options import RECORDED
 from viewer.launching.preflight import schema_at
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, matching_entry_point, models_to_repeat
 from viewer.models import Checkpoint, Job, Location, Project, Right, Run
-from viewer.presentation.sweeps import replayed_answer
+from viewer.presentation.calls import replayed_answer
 from viewer.records.bodies import readable_contents, stored_contents
 from viewer.records.lineage.tree import free_name
 from viewer.records.permissions import may

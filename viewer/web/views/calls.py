@@ -36,7 +36,15 @@ from viewer.launching.replay import (
 from viewer.launching.replay import replay as start_replay
 from viewer.launching.requests import ReplayRequest, edits_not_kept, edits_to_repeat, matching_entry_point
 from viewer.models import Checkpoint, Collection, Job, Right, Sweep
-from viewer.presentation import sweeps
+from viewer.presentation.calls import (
+    CallView,
+    answers_of,
+    call_named,
+    call_views,
+    recorded_call,
+    recorded_calls_of,
+    replays_of,
+)
 from viewer.presentation.jobs.pages import shown_job
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
@@ -109,7 +117,7 @@ class ReplayPage(LaunchPage[ReplayPreview, Job]):
     timing: StartTimeForm
     limits: LimitsForm
     preview: ReplayPreview
-    recorded: sweeps.CallView
+    recorded: CallView
 
     @property
     def forms(self) -> Sequence[forms.Form]:
@@ -140,7 +148,7 @@ class ReplayPage(LaunchPage[ReplayPreview, Job]):
 
 
 def replay_page(
-    point: StartingPoint, recorded: sweeps.CallView, submission: Submission, retried: Job | None
+    point: StartingPoint, recorded: CallView, submission: Submission, retried: Job | None
 ) -> ReplayPage:
     """The page in its initial state, or with the submitted values."""
     data, call = submission.data, recorded.call
@@ -231,7 +239,7 @@ def calls_replay_page(calls: Mapping[str, Any], submission: Submission, key: UUI
         seen_plan=None if data is None else data.get("shown"),
     )
     preview = preview_calls_replay(request)
-    views = [view for one in preview.starting for view in sweeps.call_views([one.call], one.checkpoint)]
+    views = [view for one in preview.starting for view in call_views([one.call], one.checkpoint)]
     return CallsReplayPage(
         **submission.page_values,
         form=form,
@@ -283,12 +291,12 @@ def index(request: HttpRequest, pk: int) -> HttpResponse:
     checkpoint = _checkpoint(pk)
     context = _context(checkpoint)
     try:
-        calls = sweeps.recorded_calls_of(checkpoint)
+        calls = recorded_calls_of(checkpoint)
     except NotReadable as error:
         return render(request, "calls/list.html", {**context, "not_readable": error.message})
     end = min(number_in(request.GET.get("before", "")) or len(calls), len(calls))
     start = max(0, end - PAGE)
-    context |= {"views": sweeps.call_views(calls[start:end], checkpoint)[::-1], "older": start}
+    context |= {"views": call_views(calls[start:end], checkpoint)[::-1], "older": start}
     return render(request, "calls/list.html", context)
 
 
@@ -306,7 +314,7 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
         contents = readable_contents(checkpoint)
     except NotReadable as error:
         return render(request, "calls/page.html", {**context, "not_readable": error.message})
-    context["found"] = found = sweeps.call_named(calls_in(contents), call, checkpoint)
+    context["found"] = found = call_named(calls_in(contents), call, checkpoint)
     if found:
         opens(Audited.CALL, f"{checkpoint.pk}/{found.view.call.name}")
         can_fork = found.view.call.part in editable_parts_of(request.user, checkpoint, contents)
@@ -315,16 +323,16 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
     return render(request, "calls/page.html", context)
 
 
-def _replays_of(checkpoint: Checkpoint, view: sweeps.CallView, can_fork: bool) -> dict[str, object]:
+def _replays_of(checkpoint: Checkpoint, view: CallView, can_fork: bool) -> dict[str, object]:
     """The replays of a call. The newest one has its answers, and until it has ended its bar."""
-    replays = sweeps.replays_of(checkpoint, view.call.name)
+    replays = replays_of(checkpoint, view.call.name)
     if not replays:
         return {}
     newest = replays[0]
     context: dict[str, object] = {
         "replays": replays,
         "job": newest,
-        "answers": sweeps.answers_of(newest, view),
+        "answers": answers_of(newest, view),
     }
     context["can_fork"] = can_fork
     return context if newest.has_ended else context | {"shown": shown_job(newest)}
@@ -334,12 +342,12 @@ def answers_context(request: HttpRequest, job: Job) -> dict[str, object]:
     """The answers of a replay, and whether a fork can use them; empty for another job."""
     if job.kind != Job.Kind.REPLAY:
         return {}
-    read = sweeps.recorded_call(job)
+    read = recorded_call(job)
     if read is None or job.checkpoint is None:
-        return {"answers": sweeps.answers_of(job, None)}
+        return {"answers": answers_of(job, None)}
     contents, view = read
     parts = editable_parts_of(request.user, job.checkpoint, contents)
-    return {"answers": sweeps.answers_of(job, view), "can_fork": view.call.part in parts}
+    return {"answers": answers_of(job, view), "can_fork": view.call.part in parts}
 
 
 @requires(Right.VIEW)
@@ -466,7 +474,7 @@ def _replay_page(request: HttpRequest, checkpoint: Checkpoint, name: str) -> Rep
         contents = readable_contents(checkpoint)
     except NotReadable:
         return None
-    found = sweeps.call_named(calls_in(contents), name, checkpoint)
+    found = call_named(calls_in(contents), name, checkpoint)
     if found is None:
         return None
     point = StartingPoint(checkpoint, contents, checkpoint.location.project)

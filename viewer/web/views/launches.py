@@ -32,6 +32,7 @@ from viewer.models import (
     uuid_of,
 )
 from viewer.presentation import sweeps
+from viewer.presentation.calls import compared_calls, totals_of
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
@@ -494,8 +495,8 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def _calls_context(request: HttpRequest, group: Sweep, jobs: list[Job]) -> dict[str, Any]:
     """The replayed calls with their totals."""
-    calls = sweeps.compared_calls(jobs, group.collection, partial(editable_parts_of, request.user))
-    return {"calls": calls, "totals": sweeps.totals_of(calls), "is_of_calls": True}
+    calls = compared_calls(jobs, group.collection, partial(editable_parts_of, request.user))
+    return {"calls": calls, "totals": totals_of(calls), "is_of_calls": True}
 
 
 def _commands(jobs: list[Job]) -> str:
