@@ -3,6 +3,7 @@
 import json
 import shutil
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -88,6 +89,8 @@ def test_search_finds_the_same_results(checkpoint: Checkpoint, viewer: Client, t
         *("/api/search?q=a&edited=2", "/api/compare", "/api/compare?a=1&b=x", "/api/compare?a=-1&b=0"),
         f"/api/compare?a=1&b={2**63}",
         "/api/checkpoints/99999999999999999999999",
+        f"/api/jobs?after=0001-01-01T00:00:00%2B14:00_{UUID(int=0)}",
+        f"/api/jobs?after=9999-12-31T23:59:59-14:00_{UUID(int=0)}",
     ],
 )
 def test_invalid_values_are_refused_in_one_line(location: Location, viewer: Client, address: str) -> None:

@@ -345,6 +345,9 @@ def test_the_messages_have_no_heading_of_an_entry_of_a_state(runner: Client, cal
     fields = sent(called) | {"add-message": "call"}
     part = runner.post(address_of(called, "replay-plan"), fields, headers={"HX-Request": "true"})
     assert "New message" in part.content.decode() and "list of messages" not in part.content.decode()
+    for count in ("²", "9" * 5000, "-1"):
+        odd = runner.post(address_of(called, "replay-plan"), fields | {"messages:call-TOTAL_FORMS": count})
+        assert odd.status_code == 200, count
 
 
 @pytest.fixture

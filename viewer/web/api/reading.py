@@ -1,7 +1,7 @@
 """Reading: locations, runs, checkpoints, jobs, questions, searches, comparisons and exports."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -208,9 +208,11 @@ def _jobs_after(text: str) -> Q:
     at, _blank, key = text.partition("_")
     try:
         moment, last = datetime.fromisoformat(at), UUID(key)
-    except ValueError:
-        raise _wrong_cursor() from None
-    if moment.tzinfo is None:
+        # One near the ends of the calendar has no time in UTC, in which it is compared.
+        is_known = moment.tzinfo is not None and bool(moment.astimezone(UTC))
+    except (ValueError, OverflowError):
+        is_known = False
+    if not is_known:
         raise _wrong_cursor()
     return Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last)
 

@@ -19,6 +19,7 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Question, Run
 from viewer.records.run_rows import branch_status
 from viewer.redaction import MARKER
+from viewer.validation import number_in
 from viewer.web.fields import parsed, valid_values
 from viewer.web.launch.edits import FieldView, ModesForm, first_error
 
@@ -422,9 +423,9 @@ class MessageForms(BaseFormSet):  # type: ignore[type-arg]
         is_sent = data is not None and total in data
         # Whether the button that adds a message to this conversation was pressed.
         self.is_grown = bool(is_sent and data.get(ADD) == name)
-        if self.is_grown and str(data[total]).isdigit():
+        if self.is_grown and (count := number_in(data[total])) is not None:
             data = data.copy()
-            data[total] = str(int(data[total]) + 1)
+            data[total] = str(count + 1)
         initial = [initial_of(one) for one in messages]
         super().__init__(data if is_sent else None, prefix=prefix, initial=initial)
 

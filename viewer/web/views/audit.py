@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django import forms
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -31,6 +32,8 @@ from viewer.web.views.checkpoints import download
 
 # Entries on one page, and in one download. The command writes all.
 PAGE, MAX_EXPORTED = 100, 100_000
+# Days that begin and end in every time zone.
+KNOWN_DAYS = MinValueValidator(date(2, 1, 1)), MaxValueValidator(date(9998, 12, 31))
 # The pages of what was acted on, as far as it has a page with its key.
 PAGES = {
     Audited.LOCATION: "location",
@@ -53,8 +56,10 @@ class AuditForm(forms.Form):
         label=_("Object"), required=False, choices=[("", _("Any")), *AuditEntry.Kind.choices]
     )
     key = forms.CharField(label=_("ID of the object"), required=False, max_length=200)
-    since = forms.DateField(label=pgettext_lazy("the first day of a period", "From"), required=False)
-    until = forms.DateField(label=_("To"), required=False)
+    since = forms.DateField(
+        label=pgettext_lazy("the first day of a period", "From"), required=False, validators=KNOWN_DAYS
+    )
+    until = forms.DateField(label=_("To"), required=False, validators=KNOWN_DAYS)
 
     def __init__(self, data: object) -> None:
         super().__init__(data)  # type: ignore[arg-type]
