@@ -80,7 +80,11 @@ def test_a_dry_run_makes_nothing(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["/jobs/", "/nowhere/", "x", "http://[", "/runs/x/", "/search/", "/compare/?a=b"]
+    "target",
+    [
+        *("/jobs/", "/nowhere/", "x", "http://[", "/runs/x/", "/search/", "/compare/?a=b"),
+        *("/search/?" + "q=a&" * 101, "/compare/?" + "a=1&" * 101, "/runs/x/?" + "at=1&" * 101),
+    ],
 )
 def test_what_cannot_be_shared_is_refused(checkpoint: Checkpoint, target: str) -> None:
     with pytest.raises(CommandError, match="no such object"):

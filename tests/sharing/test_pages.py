@@ -14,7 +14,7 @@ from django.utils.html import escape
 from tests.sharing.conftest import share
 from viewer.host.locations.search_index import index_some
 from viewer.models import Job, JobEvent, Location, RecordedCode, Run, SearchEntry, ShareLink
-from viewer.presentation.share_links import Subject
+from viewer.presentation import share_links
 from viewer.records.accounts import teammate
 
 TARGET = re.compile(r"""\b(?:href|src|action|formaction|hx-\w+|ws-connect|data-copy)="([^"]*)\"""")
@@ -140,7 +140,7 @@ def test_the_preview_is_the_page_itself(crew_run: Run, stranger: Client) -> None
 
     runner = Client()
     runner.force_login(teammate("runner", "run"))
-    subject = Subject(ShareLink.Kind.RUN, str(crew_run.uid))
+    subject = share_links.Subject(ShareLink.Kind.RUN, str(crew_run.uid))
     form = runner.get(reverse("share"), {"kind": subject.kind, "target": subject.target}).content.decode()
     preview = reverse("share-preview", args=[subject.path])
     assert f'<iframe src="{preview}"' in form
@@ -178,9 +178,25 @@ def test_a_link_is_made_and_revoked_on_the_pages(runner: Client, crew_run: Run, 
         "kind=location&target=1",
         "kind=checkpoint&target=",
         "kind=search&target=q=",
+        *(f"kind={kind}&target={'q=a%26' * 200}" for kind in ("comparison", "search")),
     ],
 )
 def test_what_does_not_exist_cannot_be_shared(runner: Client, query: str) -> None:
     assert runner.get(f"{reverse('share')}?{query}").status_code == 404
     assert runner.post(f"{reverse('share')}?{query}", {"days": "7"}).status_code == 404
     assert not ShareLink.objects.exists()
+
+
+def test_the_list_of_links_looks_for_each_object_once(
+    runner: Client, run_link: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[ShareLink]()
+
+    def counted(link: ShareLink) -> share_links.Shared | None:
+        found.append(link)
+        return shared_by(link)
+
+    shared_by = share_links.shared_by
+    monkeypatch.setattr(share_links, "shared_by", counted)
+    page = runner.get(reverse("shares")).content.decode()
+    assert "works" in page and len(found) == ShareLink.objects.count() == 1

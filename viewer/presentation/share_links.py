@@ -124,8 +124,8 @@ def _short(branch: str) -> str:
 
 
 Kind = ShareLink.Kind
-# Characters of a target.
-MAX_TARGET = 8_000
+# Characters of a target, and parameters of a query in it.
+MAX_TARGET, MAX_PARAMETERS = 8_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _checkpoint(subject: Subject) -> Shared | None:
 
 def _comparison(subject: Subject) -> Shared | None:
     """Return a comparison of checkpoints: branches, runs and sweeps become those that they are now."""
-    query = parse_qs(subject.target, max_num_fields=4 * comparison_sides.MAX_SIDES)
+    query = _query_in(subject.target)
     texts = [*query.get("a", [])[:1], *_members(query.get("sweep", [""])[0]), *query.get("b", [])]
     references = [
         comparison_sides.reference_in(text) for text in dict.fromkeys(texts[: comparison_sides.MAX_SIDES])
@@ -225,6 +225,14 @@ def _comparison(subject: Subject) -> Shared | None:
     return Shared(Subject(Kind.COMPARISON, target), title, locations, sides=sides)
 
 
+def _query_in(target: str) -> dict[str, list[str]]:
+    """Return the parameters of a query; none if it has too many."""
+    try:
+        return parse_qs(target, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        return {}
+
+
 def _members(text: str) -> list[str]:
     uid = uuid_of(text)
     sweep = Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
@@ -232,7 +240,7 @@ def _members(text: str) -> list[str]:
 
 
 def _search(subject: Subject) -> Shared | None:
-    query = parse_qs(subject.target, max_num_fields=100)
+    query = _query_in(subject.target)
     filters = filters_from({name: values[0] for name, values in query.items()})
     if not filters:
         return None
@@ -293,10 +301,10 @@ def subject_of(address: str, *, whole_run: bool = False) -> Subject | None:
     try:
         parts = urlsplit(address)
         found = resolve(parts.path)
+        selected = parse_qs(parts.query, max_num_fields=MAX_PARAMETERS).get("at", [""])[0]
     except (ValueError, Resolver404):
         return None
     if found.url_name == "run":
-        selected = parse_qs(parts.query, max_num_fields=100).get("at", [""])[0]
         if selected and not whole_run:
             return subject_in(Kind.CHECKPOINT, f"{found.kwargs['uid']}/{selected}")
         return subject_in(Kind.RUN, str(found.kwargs["uid"]))
@@ -391,13 +399,13 @@ class LinkState(StrEnum):
     DEAD = "dead"
 
 
-def link_state(link: ShareLink) -> LinkState:
-    """The state of a link."""
+def link_state(link: ShareLink, shared: Shared | None = None) -> LinkState:
+    """The state of a link. ``shared`` is its object, if it was found already."""
     if link.revoked_at:
         return LinkState.REVOKED
     if link.has_expired:
         return LinkState.EXPIRED
-    return LinkState.WORKS if is_alive(link) and shared_by(link) else LinkState.DEAD
+    return LinkState.WORKS if is_alive(link) and (shared or shared_by(link)) else LinkState.DEAD
 
 
 def shared_by(link: ShareLink) -> Shared | None:

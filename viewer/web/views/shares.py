@@ -25,7 +25,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine
-from viewer.host_requests import NotReadable
+from viewer.host_requests import NotReadable, each_asked_once
 from viewer.models import Checkpoint, Location, Right, Run, ShareLink
 from viewer.presentation import share_links
 from viewer.presentation.comparison_sides import compared_checkpoints
@@ -42,7 +42,14 @@ from viewer.records.permissions import requires, sharing_as
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters
 from viewer.validation import number_in
-from viewer.web.views.checkpoints import SHARED_TABS, contents_before, event_page, reads_markdown, tab_choice
+from viewer.web.views.checkpoints import (
+    SHARED_TABS,
+    contents_before,
+    event_page,
+    reads_markdown,
+    selected_checkpoint,
+    tab_choice,
+)
 from viewer.web.views.compare import table_context
 from viewer.web.views.runs import kept_query
 from viewer.web.views.search import SearchForm
@@ -104,10 +111,8 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """List all links, the newest first."""
-    links = [
-        {"link": link, "address": _own_address(link), "state": share_links.link_state(link)}
-        for link in ShareLink.objects.select_related("made_by")[:MAX_LINKS]
-    ]
+    with each_asked_once():
+        links = [_listed(link) for link in ShareLink.objects.select_related("made_by")[:MAX_LINKS]]
     return render(request, "shares/list.html", {"links": links})
 
 
@@ -160,10 +165,11 @@ def _shared(subject: Any) -> share_links.Shared:
     return shared
 
 
-def _own_address(link: ShareLink) -> str:
-    """Return where somebody with a login sees the object; empty if it is gone."""
+def _listed(link: ShareLink) -> dict[str, Any]:
+    """Return a link with its state, and where somebody with a login sees its object; empty if it is gone."""
     shared = share_links.shared_by(link)
-    return _address_of(shared) if shared else ""
+    state = share_links.link_state(link, shared)
+    return {"link": link, "address": _address_of(shared) if shared else "", "state": state}
 
 
 def _address_of(shared: share_links.Shared) -> str:
@@ -311,8 +317,7 @@ def _run_page(request: HttpRequest, shared: share_links.Shared) -> Page:
     if request.headers.get("HX-Target") == "run-branches":
         return "runs/_branches.html", _branches(request, shared.run)
     at = request.GET.get("at", "")
-    rows = shared.run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
-    checkpoint = (rows.filter(checkpoint_id=at) if at else rows).first()
+    checkpoint = selected_checkpoint(shared.run, at)
     context = shared_detail(request, shared.run, checkpoint, compares=True)
     # Where a phone shows one of both, the newest output comes before the list.
     context |= {"is_open": bool(at) or "list" not in request.GET}
