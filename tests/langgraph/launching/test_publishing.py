@@ -14,7 +14,7 @@ from tests.terminal import Terminal
 from viewer.cli.running import run_here
 from viewer.engines import engine_named
 from viewer.engines.langgraph.contents import Contents
-from viewer.models import Checkpoint, Job, Location, Run
+from viewer.models import Checkpoint, Job, Location, Project, Run
 
 __all__ = ["threads"]
 
@@ -35,6 +35,9 @@ def test_a_fork_becomes_a_new_thread_with_its_own_lineage(threads: Location, ter
     shown = terminal.document("publish", address(scratch(threads)[-1]), "--plan")
     assert (shown["status"], shown["run"], shown["checkpoints"]) == ("planned", made["job"], 3)
     assert digests(Path(threads.path).parent) == before
+    Project.objects.update(confirmed_at=None)
+    assert terminal.document("publish", address(scratch(threads)[-1]), "--plan") == shown
+    assert not Project.objects.get().is_confirmed, "Only a start confirms a project."
     terminal.succeeded("publish", address(scratch(threads)[-1]))
     new = rows(threads, made["job"])
     # The one that was forked, and its own.

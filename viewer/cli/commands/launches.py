@@ -51,7 +51,7 @@ from viewer.launching.options import (
     parse_fork_target,
 )
 from viewer.launching.other_host import other_locations
-from viewer.launching.refusals import LaunchRefused
+from viewer.launching.refusals import Code, LaunchRefused, messages_of
 from viewer.launching.start import PublishPreview, preview_publish, publish, request_cancel
 from viewer.launching.sweep import score
 from viewer.messages.message import UserMessage
@@ -256,17 +256,18 @@ def _handle_publish(options: Mapping[str, Any]) -> Output:
     checkpoint = finding.checkpoint_at(options["checkpoint"])
     if not checkpoint.is_scratch:
         raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
-    project = project_for(checkpoint.location, options)
+    # Only a start confirms a project.
+    is_plan, location = options["plan"], checkpoint.location
     request = requests.PublishRequest(
         checkpoint=checkpoint,
         into=options["into"],
-        project=project,
+        project=location.project if is_plan else project_for(location, options),
         thread=options["thread"] or "",
         options=requests.LaunchOptions(waits_for_host=options["queue"]),
         **sender_of(options),
     )
     preview = preview_publish(request)
-    if options["plan"]:
+    if is_plan:
         return _publish_planned(preview)
     try:
         job = publish(preview)
@@ -281,15 +282,16 @@ def _publish_planned(preview: PublishPreview) -> Output:
     lines = [words % {"count": count_text(preview.count), "run": preview.key, "location": path}]
     if preview.request.into == "thread":
         lines.append(_(preview.kind.moves_head))
-    lines += [one.message for one in preview.checks]
+    checks = [one for one in preview.checks if one.code not in (Code.PROJECT, Code.HOST)]
+    lines += messages_of(checks)
     document = {
-        "status": "refused" if preview.checks else "planned",
+        "status": "refused" if checks else "planned",
         "location": path,
         "run": preview.key,
         "checkpoints": preview.count,
-        "error": " ".join(one.message for one in preview.checks),
+        "error": " ".join(messages_of(checks)),
     }
-    return Output(document, [*lines, _("Nothing has been written.")], status=1 if preview.checks else 0)
+    return Output(document, [*lines, _("Nothing has been written.")], status=int(bool(checks)))
 
 
 PUBLISH = Subcommand(
