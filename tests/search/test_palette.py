@@ -44,7 +44,8 @@ def test_only_who_can_run_is_offered_new_runs(
     assert "New run in json" in shown(reader)
     for query, address in (("prune", "prune"), ("project json", "project"), ("run json", "run")):
         assert f'href="{crew_location.get_absolute_url()}{address}/"' in shown(reader, query)
-    assert "#day-limits" in shown(reader, "daily limits") and "/settings/" in shown(reader, "theme")
+    assert "/jobs/?show=limits#day-limits" in shown(reader, "daily limits")
+    assert "/settings/" in shown(reader, "theme")
 
 
 def test_saved_searches_are_their_users(reader: Client, db: None) -> None:

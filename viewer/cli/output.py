@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import UUID
@@ -26,6 +27,11 @@ def plain(text: str) -> str:
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text. Only a line feed ends a line."""
     return text.replace("\r\n", "\n").split("\n")
+
+
+def minute_of(moment: str) -> str:
+    """Return a time of a document to the minute, with its offset from UTC: ``2026-03-14T09:26+00:00``."""
+    return datetime.fromisoformat(moment).isoformat(timespec="minutes")
 
 
 def as_json(document: Mapping[str, Any]) -> str:

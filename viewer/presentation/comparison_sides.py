@@ -499,5 +499,5 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Candidate:
 
 
 def _of_run(run: Run) -> Candidate:
-    started = f", {run.first_at:%Y-%m-%d %H:%M:%S}" if run.first_at else ""
+    started = f", {moment_text(run.first_at, 'full')}" if run.first_at else ""
     return Candidate(Reference(run.uid), f"{run}{started}")

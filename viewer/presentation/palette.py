@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from viewer.formats import moment_text
 from viewer.models import (
     Access,
     Checkpoint,
@@ -89,7 +90,7 @@ def _pages(text: str, user: User | AnonymousUser) -> Iterator[PaletteCommand]:
         pages += [
             *([PaletteCommand(_("Audit trail"), reverse("audit"))] if settings.AUDIT else []),
             PaletteCommand(_("Add location"), reverse("locations") + "#add"),
-            PaletteCommand(_("Daily limits"), reverse("jobs") + "#day-limits"),
+            PaletteCommand(_("Daily limits"), reverse("jobs") + "?show=limits#day-limits"),
         ]
     yield from (page for page in pages if has_words(f"{page.label} {page.detail}", text))
 
@@ -144,7 +145,7 @@ def _commands_of(location: Location, level: int) -> list[PaletteCommand]:
 def _runs(text: str) -> Iterator[PaletteCommand]:
     runs = Run.objects.top_level().filter(Q(name__icontains=text) | Q(key__startswith=text))
     for run in runs.select_related("location")[:MAX_COMMANDS]:
-        at = f"{run.last_at:%Y-%m-%d %H:%M}" if run.last_at else ""
+        at = moment_text(run.last_at, "minute") if run.last_at else ""
         yield PaletteCommand(str(run), run.get_absolute_url(), f"{run.location.name} {at}".strip())
 
 

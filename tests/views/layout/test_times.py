@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from django.test import Client
+from django.urls import reverse
 from pytest_django import Settings
 
 from tests.messages.catalogue import write_catalogue
-from viewer.models import Location
+from viewer.models import Location, Run
 
 
 def test_a_time_is_shown_with_its_zone(reader: Client, crew_location: Location, settings: Settings) -> None:
@@ -20,6 +21,13 @@ def test_a_time_is_shown_with_its_zone(reader: Client, crew_location: Location, 
         page = reader.get(address, follow=True).content.decode()
         assert "20 Nov 2026, 18:28:26 EST" in page, address
         assert "UTC" not in page, address
+
+
+def test_lists_of_runs_have_the_same_zone_as_pages(reader: Client, crew_run: Run, settings: Settings) -> None:
+    settings.TIME_ZONE = "America/New_York"
+    commands = reader.get(reverse("palette"), {"q": crew_run.name}).content.decode()
+    candidates = reader.get(reverse("compare"), {"find": crew_run.name}).content.decode()
+    assert "20 Nov 2026, 18:29 EST" in commands and "20 Nov 2026, 18:28:26 EST" in candidates
 
 
 def test_days_are_in_the_order_of_the_language(

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.finding import listed_location
 from viewer.cli.options import pair_of, parsed
-from viewer.cli.output import LOCATION, NUMBER_FROM_ONE, Output, Subcommand
+from viewer.cli.output import LOCATION, NUMBER_FROM_ONE, Output, Subcommand, minute_of
 from viewer.launching.options import parse_limit
 from viewer.models import ApiToken, Invitation, Level, Team
 from viewer.presentation.jobs.status import team_usage
@@ -282,7 +282,7 @@ def _invitation_document(invitation: Invitation) -> dict[str, Any]:
 def _invitation_lines(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for one in found:
         line = _("%(id)d  %(state)s  until %(until)s  %(gives)s")
-        yield line % {**one, "until": one["expires_at"][:16]}
+        yield line % {**one, "until": minute_of(one["expires_at"])}
     if not found:
         yield _("There are no invitations.")
 

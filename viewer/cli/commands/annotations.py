@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.options import typed_text
-from viewer.cli.output import NUMBER_FROM_ONE, TYPED_TEXT, Output, Subcommand, lines_of
+from viewer.cli.output import NUMBER_FROM_ONE, TYPED_TEXT, Output, Subcommand, lines_of, minute_of
 from viewer.models import Annotation, Checkpoint, Comment
 from viewer.records import annotations
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
@@ -164,7 +164,7 @@ def _comments_lines(discussions: list[dict[str, Any]]) -> Iterator[str]:
         about = "".join(f"  {one}" for one in (first["checkpoint"], first["compared_with"]) if one)
         yield f"{first['id']}  {state}{about}"
         for comment in (first, *first["replies"]):
-            yield f"  {comment['by'] or _('The terminal')}  {comment['at'][:16]}"
+            yield f"  {comment['by'] or _('The terminal')}  {minute_of(comment['at'])}"
             yield from (f"    {line}" for line in lines_of(comment["text"] or _("This comment was deleted.")))
     if not discussions:
         yield _("No comments yet.")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, Output, Subcommand, written
+from viewer.cli.output import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, Output, Subcommand, minute_of, written
 from viewer.engines.recorded_calls import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Run, ShareLink
@@ -129,7 +129,7 @@ def _shares_document(link: ShareLink) -> dict[str, Any]:
 def _shares_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for link in links:
         line = _("%(id)d  %(state)s  until %(until)s  %(views)d views  %(kind)s  %(title)s")
-        yield line % {**link, "until": link["expires_at"][:16]}
+        yield line % {**link, "until": minute_of(link["expires_at"])}
     if not links:
         yield _("There are no share links.")
 
