@@ -12,8 +12,8 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
@@ -127,7 +127,7 @@ class ComparedRow:
     @property
     def title(self) -> str:
         """Its section and name: an output and the messages of one unit have the same name."""
-        label = SECTIONS[Section(self.section)] if self.section else gettext("Overview")
+        label = SECTIONS[Section(self.section)] if self.section else _("Overview")
         return f"{label}: {self.name}"
 
     @property
@@ -148,7 +148,7 @@ def table_of(sides: Sequence[Side], *, shows_same: bool) -> list[Group]:
     """The rows by section. Equal rows are among those shown only if asked for."""
     rows = [*facts_of(sides, row_of), *_rows_of_parts(sides)]
     groups = []
-    for section, label in {"": gettext("Overview"), **SECTIONS}.items():
+    for section, label in {"": _("Overview"), **SECTIONS}.items():
         members = [row for row in rows if row.section == section]
         shown = tuple(row for row in members if row.differs or shows_same)
         same = tuple(row for row in members if not row.differs)
@@ -174,7 +174,7 @@ def _rows_of_parts(sides: Sequence[Side]) -> list[ComparedRow]:
     for key in sorted(keys, key=lambda key: order.index(Section(key[0]))):
         parts = [side.parts.get(key) for side in sides]
         first = next(part for part in parts if part)
-        name = " · ".join(filter(None, [first.name, gettext(first.trait) if first.trait else ""]))
+        name = " · ".join(filter(None, [first.name, _(first.trait) if first.trait else ""]))
         rows.append(row_of(key, name, [part.value if part else MISSING for part in parts]))
     return rows
 
@@ -188,7 +188,7 @@ def row_of(key: ValueKey, name: str, values: Sequence[Any]) -> ComparedRow:
         text = "" if value is MISSING else summary(section, value)
         if not is_same and text and text == cells[0].text:
             # Two texts of as many words, or two values that begin alike.
-            text = gettext("%(value)s, but different") % {"value": text}
+            text = _("%(value)s, but different") % {"value": text}
         cells.append(Cell(value, text, is_same))
     score = key[1].removeprefix(SCORE) if not section and key[1].startswith(SCORE) else ""
     return ComparedRow(part_id(*key), section, name, tuple(cells), score)
@@ -312,7 +312,7 @@ def _context(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator
 
 
 # Maximum characters of full values, and maximum seconds for marking their differences.
-MAX_CHARACTERS, DIFF_SECONDS = 20_000_000, 10.0
+MAX_CHARACTERS, EXPORT_SECONDS = 20_000_000, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,7 @@ def as_markdown(compared: Comparison) -> str:
 
 def as_html(compared: Comparison) -> str:
     """An HTML page without scripts that loads nothing."""
-    found, end = exported(compared), time.monotonic() + DIFF_SECONDS
+    found, end = exported(compared), time.monotonic() + EXPORT_SECONDS
     details = list[Detail]()
     for row in found.full:
         if row.differs and row.section and time.monotonic() < end:
