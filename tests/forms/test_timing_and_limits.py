@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from viewer.launching.options import parse_start_time
 from viewer.web.launch.options import LimitsForm, StartTimeForm, limit_texts
@@ -58,3 +58,14 @@ def test_an_invalid_limit_is_a_field_error(text: str) -> None:
     form = LimitsForm({"limit_steps": text})
     assert form.limits == {}
     assert list(form.errors) == ["limit_steps"] and form["limit_steps"].id_for_label == "limit-steps"
+
+
+def test_the_summary_of_limits_names_their_units() -> None:
+    assert LimitsForm({"limit_tokens": "20,000", "limit_minutes": "1.5", "limit_steps": "1"}).summary == (
+        "20,000 tokens, 90 seconds, 1 step"
+    )
+    assert LimitsForm({"limit_steps": "many"}).summary == "many"
+    assert LimitsForm({}).summary == "none"
+    with translation.override("de"):
+        form = LimitsForm({"limit_tokens": "20000", "limit_steps": "2"})
+        assert form.summary == "20.000 Tokens, 2 Schritte"

@@ -1,6 +1,7 @@
 """The options of a run: their forms, and the parts of a page that show them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -37,6 +38,7 @@ from viewer.launching.options import (
 )
 from viewer.launching.requests import LaunchOptions
 from viewer.models import Project
+from viewer.presentation.jobs.status import amount
 from viewer.presentation.run.branches import trigger_label
 from viewer.records.annotations import has_changed
 from viewer.redaction import MARKER
@@ -481,8 +483,16 @@ class LimitsForm(forms.Form):
     @property
     def summary(self) -> str:
         """A short label of the choices."""
-        typed = [(str(field.value() or "").strip(), str(field.label).lower()) for field in self]
-        return ", ".join(f"{text} {label}" for text, label in typed if text) or _("none")
+        return ", ".join(filter(None, map(_amount, self))) or _("none")
+
+
+def _amount(bound: forms.BoundField) -> str:
+    """A typed limit with its unit; unchanged if it is not valid, and empty if there is none."""
+    text, limit = str(bound.value() or "").strip(), bound.field
+    assert isinstance(limit, LimitField)
+    with suppress(forms.ValidationError):
+        return amount(limit.measure, limit.clean(text) or 0) if text else ""
+    return text
 
 
 class DailyLimitsForm(LimitsForm):
