@@ -122,3 +122,12 @@ def test_a_new_run_without_checkpoints_is_listed_at_its_location(runner: Client,
     assert job.get_absolute_url() not in re.sub(
         r"<aside.*", "", runner.get(location.get_absolute_url()).content.decode(), flags=re.DOTALL
     )
+
+
+def test_a_failed_attempt_is_muted_with_its_row(start: Checkpoint) -> None:
+    for number, one in enumerate(start.run.checkpoints.order_by("row")[:3]):
+        attempt(one, branch=f"try-{number}")
+    window = window_of(start.run, Wanted(at=start.checkpoint_id, mutes=True))
+    crosses = {dot.key: dot.muted for dot in window.drawing.dots if dot.key.startswith("attempt")}
+    assert len(crosses) == 3
+    assert list(crosses.values()) == [line.muted for line in window.lines if line.attempts]

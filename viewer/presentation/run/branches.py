@@ -103,7 +103,7 @@ def folded(
 
     Consecutive pruned rows without a fork between them are folded, except the selected row (``at``), rows
     that show their branch's name, and the keys in ``kept``. ``passing`` are rows above the window.
-    All have their parents' positions (``_with_parents`` in window.py).
+    All have their parents' positions (``_with_parents`` in visible.py).
     """
     children = Counter(row.parent_row for row in (*rows, *passing))  # type: ignore[attr-defined]
     # Count kept rows as forked, so that they are not folded.

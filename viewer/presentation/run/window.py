@@ -1,6 +1,6 @@
 """The window of rows that a page shows, with their lanes."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -88,7 +88,9 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     if wanted.mutes and wanted.at:
         ancestors = ancestors_among(run, wanted.at, [row.pk for row in (*shown, *rows.passing)])
         lines = tuple(replace(line, muted=line.checkpoint.pk not in ancestors) for line in lines)
-        nodes, passing = _muted(nodes, ancestors), _muted(passing, ancestors)
+        nodes = [replace(node, muted=line.muted) for node, line in zip(nodes, lines, strict=True)]
+        above = zip(passing, rows.passing, strict=True)
+        passing = [replace(node, muted=row.pk not in ancestors) for node, row in above]
     lanes = run.lane_count + any(line.attempts for line in lines)
     return Window(
         lines=lines,
@@ -147,12 +149,6 @@ def _with_collapsed(line: RowView, visible: VisibleRows, wanted: Wanted) -> RowV
     return replace(line, hidden=hidden, toggle=toggled.query)
 
 
-def _muted(nodes: Iterable[GraphNode], ancestors: Collection[int]) -> list[GraphNode]:
-    """Return the nodes, muted unless they are in ``own`` or cross out a failed attempt."""
-    keys = {str(pk) for pk in ancestors}
-    return [replace(node, muted=node.key not in keys) for node in nodes]
-
-
 def run_styles(run: Run) -> RunStyles:
     """Return the colours and markers of a run's rows. The newest row of what is being written is live."""
     # A job that waits for its start does not write yet.
@@ -167,7 +163,7 @@ def run_styles(run: Run) -> RunStyles:
 
 
 def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
-    """Return the nodes of the rows, which have their parents' positions (visible/picking.py)."""
+    """Return the nodes of the rows, which have their parents' positions (visible.py)."""
     return [
         GraphNode(
             key=str(row.pk),
