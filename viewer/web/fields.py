@@ -25,6 +25,11 @@ def valid_values(form: forms.Form) -> dict[str, Any]:
     return form.cleaned_data
 
 
+def errors_text(form: forms.BaseForm) -> str:
+    """All errors of a form, for a message on another page."""
+    return " ".join(str(one) for errors in form.errors.values() for one in errors)
+
+
 # Fields for stored values and outputs, which parse a text into a value of the stored type.
 
 

@@ -158,19 +158,15 @@ def retry_url(job: Job) -> str:
     """Return the address of the job's form with its values; empty if it succeeded or cannot be repeated."""
     if not job.has_ended or job.status == Job.Status.SUCCEEDED or job.kind == Job.Kind.SCORE:
         return ""
-    if job.kind == Job.Kind.REPLAY:
-        return replay_url(job)
     if job.kind == Job.Kind.RUN:
-        return f"{reverse('new-run', args=[job.location.uid])}?retry={job.pk}"
-    return f"{reverse(job.kind, args=[job.checkpoint.pk])}?retry={job.pk}" if job.checkpoint else ""
-
-
-def replay_url(job: Job) -> str:
-    """Return the address of the form that replays the call again; empty if its checkpoint is gone."""
-    name = str((job.request.get("replay") or {}).get("recorded") or "")
-    if job.checkpoint is None or not name:
+        address = reverse("new-run", args=[job.location.uid])
+    elif job.checkpoint is None or (job.kind == Job.Kind.REPLAY and not job.replayed_call):
         return ""
-    return f"{reverse('replay', args=[job.checkpoint.pk, name])}?retry={job.pk}"
+    elif job.kind == Job.Kind.REPLAY:
+        address = reverse("replay", args=[job.checkpoint.pk, job.replayed_call])
+    else:
+        address = reverse(job.kind, args=[job.checkpoint.pk])
+    return f"{address}?retry={job.pk}"
 
 
 def limits_shown(job: Job) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -28,6 +28,7 @@ from viewer.records.limits import (
     QUOTAS,
     Limit,
     limit_in,
+    limits_in,
     midnight,
     quota_message,
     reached_shared_limit,
@@ -95,6 +96,12 @@ def usage_label(limit: Limit, used: float) -> str:
     number = money(used) if limit.measure == "cost" else count_text(int(used))
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
     return gettext("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
+
+
+def daily_usage(limits: Mapping[str, float], jobs: QuerySet[Job]) -> list[str]:
+    """How much of each daily limit these jobs have used since midnight."""
+    used = usage_of(jobs, midnight()) if limits else {}
+    return [usage_label(limit, used[limit.measure]) for limit in limits_in("day", limits)]
 
 
 def team_usage(team: Team) -> list[str]:

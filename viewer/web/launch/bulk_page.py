@@ -21,9 +21,8 @@ from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.sweep import dimension_values
 from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
 from viewer.models.roles import present_access
-from viewer.presentation.jobs.status import usage_label
+from viewer.presentation.jobs.status import daily_usage
 from viewer.records.bodies import stored_contents
-from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, number_in, whole_number
 from viewer.web.fields import valid_values
@@ -132,21 +131,16 @@ class BulkPage(LaunchPage[bulk.BulkPreview, Sweep]):
         access = present_access()
         found = []
         if access is None or access.everywhere:
-            usage = _usage(DayLimits.current(), Job.objects.all())
+            usage = daily_usage(DayLimits.current(), Job.objects.all())
             found = [f"{gettext('All jobs')}: {text}" for text in usage]
         for project in dict.fromkeys(one.request.project for one in self.preview.starting):
             if project:
                 jobs = Job.objects.filter(project=project)
-                found += [f"{project.folder}: {text}" for text in _usage(project.limits, jobs)]
+                found += [f"{project.folder}: {text}" for text in daily_usage(project.limits, jobs)]
         return found
 
     def launch(self) -> Sweep:
         return bulk.start_bulk(self.preview)
-
-
-def _usage(limits: dict[str, Any], jobs: Any) -> list[str]:
-    used = usage_of(jobs, midnight()) if limits else {}
-    return [usage_label(one, used[one.measure]) for one in limits_in("day", limits)]
 
 
 def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPage:

@@ -62,6 +62,12 @@ INVITATION = "invitation"
 View = Callable[..., HttpResponseBase]
 
 
+def account_of(request: HttpRequest) -> User:
+    """Return the account that is logged in. Only for views that need a login."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
 def providers(request: HttpRequest) -> list[dict[str, str]]:
     """Return the names and addresses of the providers that people may log in with."""
     if not any(one["APPS"] for one in settings.SOCIALACCOUNT_PROVIDERS.values()):
@@ -124,7 +130,7 @@ class LoginByPassword(auth_views.LoginView):
 @require_GET
 def show(request: HttpRequest) -> HttpResponse:
     """Show how the user logs in, and their sessions."""
-    user = _user(request)
+    user = account_of(request)
     factors = Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
     context = {"sessions": sessions_of(user), "has_second_factor": factors.exists()}
     context |= {"providers": providers(request), "has_mail": has_mail()}
@@ -135,18 +141,13 @@ def show(request: HttpRequest) -> HttpResponse:
 @require_POST
 def end(request: HttpRequest) -> HttpResponse:
     """End one of the user's sessions, or without a key, all but this one."""
-    user, key = _user(request), request.POST.get("session", "")
+    user, key = account_of(request), request.POST.get("session", "")
     if not key:
         end_sessions(user, but=request.session.session_key or "")
     elif not (key.isdecimal() and len(key) < 19 and end_session(user, int(key))):
         raise Http404
     messages.success(request, _("Ended."))
     return redirect("account")
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 # What allauth does to an account.
@@ -250,7 +251,6 @@ def to_confirm(request: HttpRequest, path: str) -> HttpResponse:
 @require_http_methods(PAGE)
 def change_address(request: HttpRequest) -> HttpResponse:
     """Send a link to a new mail address, or remove the present one."""
-    assert isinstance(request.user, User)
     if not is_confirmed(request):
         return to_confirm(request, reverse("account-mail"))
     form = AddressForm(request.POST if request.method == "POST" else None)
@@ -259,10 +259,10 @@ def change_address(request: HttpRequest) -> HttpResponse:
         return render(request, "passwords/address.html", context, status=422 if form.is_bound else 200)
     address = form.cleaned_data["address"]
     if not address:
-        accounts.set_address(request.user, "")
+        accounts.set_address(account_of(request), "")
         messages.success(request, _("Removed."))
     elif has_mail():
-        accounts.send_mail_token(request.user, address)
+        accounts.send_mail_token(account_of(request), address)
         messages.success(request, _("Open the link that was sent to %(address)s.") % {"address": address})
     return redirect("account")
 
@@ -271,13 +271,12 @@ def change_address(request: HttpRequest) -> HttpResponse:
 @require_http_methods(PAGE)
 def confirm_address(request: HttpRequest, token: str) -> HttpResponse:
     """Store a mail address whose mail the user reads. Opening the link does not store it."""
-    assert isinstance(request.user, User)
-    address = accounts.address_of(request.user, token)
+    address = accounts.address_of(account_of(request), token)
     if address is None:
         return render(request, "passwords/dead.html", {"of_address": True}, status=HTTPStatus.FORBIDDEN)
     if request.method != "POST":
         return render(request, "passwords/confirm.html", {"address": address})
-    accounts.set_address(request.user, address)
+    accounts.set_address(account_of(request), address)
     messages.success(request, _("Saved."))
     return redirect("account")
 
@@ -415,11 +414,10 @@ def new_token(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST, request.user)
     if not form.is_valid():
         return _tokens_page(request, form, status=422)
-    assert isinstance(request.user, User)
     given = form.cleaned_data
-    level = Level(given["level"])
+    level, user = Level(given["level"]), account_of(request)
     try:
-        token, text = make_token(request.user, given["name"], level, given["locations"], days=given["days"])
+        token, text = make_token(user, given["name"], level, given["locations"], days=given["days"])
     except TokenRefused:
         form.add_error("locations", _("You do not have this role at all of these locations."))
         return _tokens_page(request, form, status=422)

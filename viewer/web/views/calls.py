@@ -385,8 +385,8 @@ def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     page = _replay_page(request, checkpoint, call)
     if page is None:
         return _call_page(request, checkpoint, call)
-    template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
-    return render(request, f"calls/replays/{template}", _replay_context(page) | {"is_update": True})
+    part, whole = "calls/replays/_plan.html", "calls/replays/form.html"
+    return launches.plan_response(request, part, whole, _replay_context(page))
 
 
 @requires(Right.RUN)
@@ -447,8 +447,8 @@ def _calls_response(request: HttpRequest, page: CallsReplayPage) -> HttpResponse
 
 
 def _calls_plan(request: HttpRequest, page: CallsReplayPage) -> HttpResponse:
-    template = "_all_calls_plan.html" if request.headers.get("HX-Request") else "all_calls.html"
-    return render(request, f"calls/replays/{template}", _calls_context(page) | {"is_update": True})
+    part, whole = "calls/replays/_all_calls_plan.html", "calls/replays/all_calls.html"
+    return launches.plan_response(request, part, whole, _calls_context(page))
 
 
 def _calls_context(page: CallsReplayPage) -> dict[str, object]:

@@ -122,6 +122,12 @@ def launch_response(
     return render(request, template, context, status=422 if page.is_sent else 200)
 
 
+def plan_response(request: HttpRequest, part: str, page: str, context: dict[str, Any]) -> HttpResponse:
+    """Return the plan to htmx, which updates the page; to others the page with it."""
+    template = part if request.headers.get("HX-Request") else page
+    return render(request, template, context | {"is_update": True})
+
+
 def redirect_to_project(location: Location, back: str) -> HttpResponse:
     """Redirect to the page on which a person confirms the project, and from there to ``back``."""
     return redirect(f"{reverse('project', args=[location.uid])}?{urlencode({'next': back})}")
@@ -165,8 +171,7 @@ def resume(request: HttpRequest, pk: int) -> HttpResponse:
 def plan_fork(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
     """The plan preview of the form. Nothing starts."""
     page = _fork_page(request, get_checkpoint(pk), kind)
-    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
+    return plan_response(request, "forks/_plan.html", "forks/page.html", context_of(page))
 
 
 @requires(Right.RUN)
@@ -322,8 +327,7 @@ def plan_new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     if location.project is None:
         return redirect_to_project(location, reverse("new-run", args=[location.uid]))
     page = _new_run_page(request, location, location.project)
-    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(request, f"new_runs/{template}", _new_run_context(page) | {"is_update": True})
+    return plan_response(request, "new_runs/_plan.html", "new_runs/page.html", _new_run_context(page))
 
 
 @requires(Right.RUN)
@@ -402,9 +406,8 @@ def bulk(request: HttpRequest, kind: str) -> HttpResponse:
 @require_POST
 def plan_bulk(request: HttpRequest, kind: str) -> HttpResponse:
     """The plan of the form. Nothing starts."""
-    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    context = _bulk_context(_bulk_page(request, kind)) | {"is_update": True}
-    return render(request, f"bulk/{template}", context)
+    page = _bulk_page(request, kind)
+    return plan_response(request, "bulk/_plan.html", "bulk/page.html", _bulk_context(page))
 
 
 def _bulk_page(request: HttpRequest, kind: str) -> BulkPage:
@@ -449,8 +452,7 @@ def new_sweep(request: HttpRequest, pk: int) -> HttpResponse:
 def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
     """The variations of the form, with their plans. Nothing starts."""
     page = _sweep_page(request, get_checkpoint(pk))
-    template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
-    return render(request, f"sweeps/{template}", _sweep_context(page) | {"is_update": True})
+    return plan_response(request, "sweeps/_plan.html", "sweeps/form.html", _sweep_context(page))
 
 
 @requires(Right.VIEW)

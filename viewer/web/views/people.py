@@ -26,7 +26,8 @@ from viewer.models import ApiToken, Invitation, InvitationState, Level, Right, T
 from viewer.records import accounts, tokens
 from viewer.records.accounts import end_sessions, sessions_of
 from viewer.records.permissions import held_roles, may_everywhere, requires
-from viewer.web.views.accounts import is_confirmed, providers, to_confirm
+from viewer.web.fields import errors_text
+from viewer.web.views.accounts import account_of, is_confirmed, providers, to_confirm
 from viewer.web.views.roles import PlaceForm
 from viewer.web.views.shares import origin_of
 
@@ -58,7 +59,7 @@ def reset_link(request: HttpRequest, pk: int) -> HttpResponse:
     if not is_confirmed(request):
         return to_confirm(request, reverse("person", args=[pk]))
     try:
-        address = origin_of(request) + accounts.make_reset_link(person, _admin(request))
+        address = origin_of(request) + accounts.make_reset_link(person, account_of(request))
     except accounts.ChangeRefused as refused:
         messages.error(request, " ".join(refused.messages))
         return redirect("person", pk)
@@ -101,7 +102,7 @@ def _changed(request: HttpRequest, pk: int, change: Callable[[User, User], objec
     if not is_confirmed(request):
         return to_confirm(request, reverse("person", args=[pk]))
     try:
-        change(person, _admin(request))
+        change(person, account_of(request))
     except accounts.ChangeRefused as refused:
         messages.error(request, " ".join(refused.messages))
     else:
@@ -111,15 +112,10 @@ def _changed(request: HttpRequest, pk: int, change: Callable[[User, User], objec
 
 def _refusal(request: HttpRequest, person: User) -> str:
     try:
-        accounts.check_change(person, _admin(request))
+        accounts.check_change(person, account_of(request))
     except accounts.ChangeRefused as refused:
         return " ".join(refused.messages)
     return ""
-
-
-def _admin(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 class InvitationForm(PlaceForm):
@@ -147,12 +143,15 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
     form = InvitationForm(request.POST, is_admin=may_everywhere(request.user, Right.MEMBERS))
     try:
         if not form.is_valid():
-            raise ValidationError([str(one) for errors in form.errors.values() for one in errors])
+            raise ValidationError(errors_text(form))
         given = form.cleaned_data
         level = Level(given["level"]) if given["level"] else None
-        assert isinstance(request.user, User)
         invitation, token = tokens.invite(
-            request.user, level=level, location=given["location"], team=given["team"], days=given["days"]
+            account_of(request),
+            level=level,
+            location=given["location"],
+            team=given["team"],
+            days=given["days"],
         )
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))

@@ -36,6 +36,7 @@ from viewer.records.permissions import (
 )
 from viewer.records.tokens import INVITATION_DAYS, open_invitations, state_of
 from viewer.validation import InvalidInput, one_line_text
+from viewer.web.fields import errors_text
 
 # The locations that the form suggests. The path of any other can be typed.
 MAX_OFFERED = 500
@@ -161,7 +162,7 @@ def give_role(request: HttpRequest) -> HttpResponse:
         give(given["holder"], Level(given["level"]), given["location"])
         messages.success(request, _("Saved."))
     else:
-        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
+        messages.error(request, errors_text(form))
     return redirect("roles")
 
 
@@ -204,7 +205,7 @@ def change_quotas(request: HttpRequest, pk: int) -> HttpResponse:
         set_quotas(team, form.cleaned_data)
         messages.success(request, _("Saved."))
     else:
-        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
+        messages.error(request, errors_text(form))
     return redirect("roles")
 
 

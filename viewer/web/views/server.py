@@ -23,13 +23,12 @@ from viewer.data_folder.permissions import problem_while_served
 from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
 from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
-from viewer.presentation.jobs.status import usage_label
+from viewer.presentation.jobs.status import daily_usage
 from viewer.presentation.locations import locations_at_home
 from viewer.presentation.run_list import attention, run_list
 from viewer.presentation.trends import overview
 from viewer.records.annotations import mark_of
 from viewer.records.hosts import chosen_host, drain, remove_unused
-from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import drafts_of
 from viewer.records.permissions import requires
 from viewer.web.launch.options import DailyLimitsForm, limit_texts
@@ -156,21 +155,17 @@ class ShownLimits:
 
 def limits_of_day(form: DailyLimitsForm | None = None) -> ShownLimits:
     """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
-    return _shown("day", DayLimits.current(), Job.objects.all(), form)
+    return _shown(DayLimits.current(), Job.objects.all(), form)
 
 
 def limits_of_project(project: Project, form: DailyLimitsForm | None = None) -> ShownLimits:
     """The limits of one project."""
-    return _shown("project", project.limits, Job.objects.filter(project=project), form)
+    return _shown(project.limits, Job.objects.filter(project=project), form)
 
 
-def _shown(
-    scope: str, stored: dict[str, Any], jobs: QuerySet[Job], form: DailyLimitsForm | None
-) -> ShownLimits:
-    used = usage_of(jobs, midnight()) if stored else {}
-    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in(scope, stored)]
+def _shown(stored: dict[str, Any], jobs: QuerySet[Job], form: DailyLimitsForm | None) -> ShownLimits:
     form = form or DailyLimitsForm(initial=limit_texts(stored), stored=stored)
-    return ShownLimits(form, labels, timezone.get_current_timezone_name(), mark_of(stored))
+    return ShownLimits(form, daily_usage(stored, jobs), timezone.get_current_timezone_name(), mark_of(stored))
 
 
 # A notice that an administrator shows on every page: the first line of the file NOTICE_FILE.
