@@ -67,6 +67,7 @@ def test_the_form_saves_and_the_pages_show_it(runner: Client, crew_run: Run) -> 
     assert "<script>x" not in page
     listed = runner.get("/", {"only": "starred", "label": "final", "q": "shorter"}).content.decode()
     assert "Shorter tone" in listed
+    assert 'type="hidden" name="label" value="final"' in listed, "A search keeps the label."
     assert "No run matches" in runner.get("/", {"label": "other"}).content.decode()
 
 

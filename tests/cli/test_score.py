@@ -106,6 +106,7 @@ def test_a_comparison_shows_scores_and_names_the_best(location: Location) -> Non
     assert "Score · judge:length" in html and ", best" in html and "every 4s" not in html
     refused = client.post(reverse("compare-score"), {**sent, "function": "judge"}, follow=True)
     assert "Name the function as module:function." in refused.content.decode()
+    assert 'name="function" value="judge" ' in refused.content.decode(), "It can be corrected."
     teammate("runner", "view")
     assert client.post(reverse("compare-score"), sent).status_code == 403
     assert "Score all sides" not in client.get(reverse("compare"), sides).content.decode()

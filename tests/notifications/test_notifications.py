@@ -150,18 +150,19 @@ def test_a_deactivated_person_gets_nothing(checkpoint: Checkpoint, settings: Laz
 
 
 def test_the_page_stores_what_was_chosen_and_shows_a_secret_once(runner: Client) -> None:
-    page, save = reverse("notifications"), reverse("notifications-save")
+    address, save = reverse("notifications"), reverse("notifications-save")
     form = {"kind": "webhook", "address": "https://example.org/hook", "of_jobs": "1"}
     shown = runner.post(save, form).content.decode()
     target = NotificationTarget.objects.get()
-    assert target.secret in shown and target.secret not in runner.get(page).content.decode()
+    assert target.secret in shown and target.secret not in runner.get(address).content.decode()
     assert target.of_jobs and not target.of_questions
     runner.post(save, form | {"of_questions": "1"})
     assert NotificationTarget.objects.get().secret == target.secret, "The same URL has the same secret."
     runner.post(save, form | {"address": "https://example.org/other"})
     assert NotificationTarget.objects.get().secret != target.secret
     for refused in ("http://example.org/", "ftp://x", "javascript:alert(1)", "https://"):
-        runner.post(save, form | {"address": refused})
+        page = runner.post(save, form | {"address": refused, "of_questions": "1"})
+        assert page.status_code == 422 and f'value="{refused}"' in page.content.decode()
         assert NotificationTarget.objects.get().address == "https://example.org/other"
     runner.post(save, {"kind": "mail", "address": "a@example.org\nBcc: b@example.org"})
     assert not NotificationTarget.objects.filter(kind="mail").exists()

@@ -1,6 +1,7 @@
 """A hidden value is shown to an admin for one view and a reason, which are recorded."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,13 @@ def test_nothing_is_shown_without_a_reason_or_of_what_is_not_hidden(
     answer = runner.post(address, form)
     assert answer.status_code == 422 and SECRET not in answer.content.decode()
     assert {result for _, _, result in revealed()} == {"not_done"}
+
+
+def test_a_refused_reveal_keeps_what_was_chosen(runner: Client, address: str) -> None:
+    page = runner.post(address, FORM | {"reason": ""}).content.decode()
+    assert re.search(rf'value="{POINTER}"[^>]*\schecked', page)
+    page = runner.post(address, FORM | {"pointer": "/entities/9"}).content.decode()
+    assert '<option value="rotate" selected>' in page and " checked" not in page
 
 
 def test_the_source_decides_what_is_hidden(runner: Client, checkpoint: Checkpoint, address: str) -> None:

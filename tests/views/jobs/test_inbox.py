@@ -60,6 +60,10 @@ def test_edited_arguments_that_are_no_object_are_shown_again_with_the_reason(
     html = send(runner, question, text='{"to":')
     assert "or with the arguments as a JSON object" in html and "{&quot;to&quot;:</textarea>" in html
     assert "<html" not in html and '<details class="fold" open>' in html
+    address = reverse("question-answer", args=[job.pk, 1])
+    page = runner.post(address, {"text": '{"to":'}).content.decode()
+    assert "<html" in page and "or with the arguments as a JSON object" in page
+    assert "{&quot;to&quot;:</textarea>" in page, "Without scripts, what was typed stays as well."
     question.refresh_from_db()
     assert question.is_waiting
     assert "Call with these arguments" in text_of(runner, question.get_absolute_url())

@@ -59,6 +59,7 @@ def show(request: HttpRequest) -> HttpResponse:
         newest = scorings.order_by("-created_at").first()
         # The function that scored one of the sides last; empty if none has.
         function = str(newest.request.get("function") or "") if newest else ""
+        function = request.GET.get("function", function)
         context |= {"key": uuid4(), "function": function, "scoring": scorings.unfinished().count()}
         target = _query(QueryDict(), found.sides)
         context["export_query"] = target
@@ -209,6 +210,8 @@ def score(request: HttpRequest) -> HttpResponse:
     # Nothing is found by the key of an altered form.
     key = uuid_of(request.POST.get("key", "")) or uuid4()
     user = request.user if isinstance(request.user, User) else None
+    # The page that the person returns to still has the name of a function that was refused.
+    query = QueryDict(mutable=True)
     for side in found.sides:
         try:
             start_score(
@@ -216,5 +219,6 @@ def score(request: HttpRequest) -> HttpResponse:
             )
         except LaunchRefused as refused:
             messages.error(request, str(refused))
+            query["function"] = function
             break
-    return redirect(f"{reverse('compare')}?{_query(QueryDict(), found.sides)}" if found.sides else "compare")
+    return redirect(f"{reverse('compare')}?{_query(query, found.sides)}" if found.sides else "compare")

@@ -49,6 +49,7 @@ from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.notifications import mute
 from viewer.records.permissions import may, person_of, requires
 from viewer.validation import number_in
+from viewer.web.fields import errors_text
 
 DISCUSSIONS_A_PAGE = 20
 # Characters that one page renders as Markdown, for which hostile Markdown takes a second.
@@ -374,8 +375,9 @@ def save_target(request: HttpRequest) -> HttpResponse:
     former = target.address
     form = TargetForm(request.POST, instance=target)
     if not form.is_valid():
-        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
-        return redirect("notifications")
+        messages.error(request, errors_text(form))
+        target.address = request.POST.get("address", "")
+        return _notifications_page(request, refused=target)
     secret = ""
     if kind == Kind.WEBHOOK and target.address and target.address != former:
         secret = target.secret = f"whsec_{b64encode(token_bytes(32)).decode()}"
@@ -411,8 +413,12 @@ def mute_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(run)
 
 
-def _notifications_page(request: HttpRequest, secret: str = "") -> HttpResponse:
+def _notifications_page(
+    request: HttpRequest, secret: str = "", refused: NotificationTarget | None = None
+) -> HttpResponse:
+    """The page, with the ``secret`` of a new webhook, or with what was typed of a ``refused`` target."""
     own: dict[str, Any] = {one.kind: one for one in NotificationTarget.objects.filter(user=request.user.pk)}
+    own |= {refused.kind: refused} if refused else {}
     sent = Notification.objects.filter(target__user=request.user.pk).select_related("target")
     muted = MutedRun.objects.filter(user=request.user.pk).values_list("location_uid", "run_key")
     runs = Run.objects.select_related("location").filter(uid__in=[run_uid(*ids) for ids in muted])
@@ -424,4 +430,4 @@ def _notifications_page(request: HttpRequest, secret: str = "") -> HttpResponse:
         "sent": sent.order_by("-pk")[:MAX_LISTED],
         "muted": runs,
     }
-    return render(request, "notifications/page.html", context)
+    return render(request, "notifications/page.html", context, status=422 if refused else 200)

@@ -30,6 +30,7 @@ from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import person_of, requires
+from viewer.web.fields import errors_text
 from viewer.web.launch.conversations import AnswersForm, asked_at, asked_form
 from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
@@ -90,7 +91,7 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
     job = get_object_or_404(Job, pk=pk)
     form = StartTimeForm(request.POST)
     if not form.is_valid():
-        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
+        messages.error(request, errors_text(form))
     elif not move_start(job, form.at):
         messages.info(request, _("This job is no longer waiting."))
     return redirect(job)
@@ -199,21 +200,18 @@ def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpRespons
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
     person = person_of(request)
     part = typed_answer(request, question)
+    is_part = bool(request.headers.get("HX-Request"))
+    template = "inbox/_question.html" if is_part else "inbox/page.html"
+    context: dict[str, Any] = {"question": question, "job": question.job, "part": part}
     if part and part.text is None:
-        template = "inbox/_question.html" if request.headers.get("HX-Request") else "inbox/page.html"
-        return render(request, template, {"question": question, "job": question.job, "part": part})
+        return render(request, template, context)
     text = part.text if part and part.text is not None else answer_in(request)
     try:
         is_first = questions.answer(question, text, person)
     except AnswerInvalid as invalid:
-        if request.headers.get("HX-Request"):
-            context = {"question": question, "job": question.job, "error": translate(invalid), "typed": text}
-            return render(request, "inbox/_question.html", context)
-        messages.error(request, translate(invalid))
-        return redirect(question)
-    if request.headers.get("HX-Request"):
-        context = {"question": question, "job": question.job, "is_late": not is_first}
-        return render(request, "inbox/_question.html", context)
+        return render(request, template, context | {"error": translate(invalid), "typed": text})
+    if is_part:
+        return render(request, template, context | {"is_late": not is_first})
     if not is_first:
         messages.warning(
             request, _("Your answer was not used: another one arrived first, or the run has ended.")

@@ -192,10 +192,12 @@ def save(request: HttpRequest) -> HttpResponse:
     """Save a search under a name that no other search of the user has."""
     form = SavedSearchForm(request.POST)
     saved = SavedSearch.objects.filter(user=request.user.pk)
+    query = filters_from(dict(parse_qsl(request.POST.get("query", "")))).query
+    back = redirect(f"{reverse('search')}?{query}")
     if not form.is_valid():
         messages.error(request, _("A saved search needs a name of at most 100 characters."))
-        return redirect("search")
-    name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
+        return back
+    name = form.cleaned_data["name"]
     if saved.filter(name=name).exclude(query=query).exists():
         text = _("You have another search “%(name)s”. Choose another name, or remove it first.")
         messages.error(request, text % {"name": name})
@@ -205,7 +207,7 @@ def save(request: HttpRequest) -> HttpResponse:
         user = get_object_or_404(User, pk=request.user.pk)
         SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
         messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
-    return redirect(f"{reverse('search')}?{query}")
+    return back
 
 
 @requires(Right.VIEW)
