@@ -1,5 +1,6 @@
 """Accounts: passwords with a second factor, and sessions that end."""
 
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +84,16 @@ def logged_in() -> Client:
 def confirmed(client: Client) -> None:
     """Enter the password, as before any change of how one logs in."""
     assert client.post(reverse("account_reauthenticate"), {"password": PASSWORD}).status_code == 302
+
+
+def test_the_hints_for_a_new_password_are_read_with_its_field(secret: str) -> None:
+    client = Client()
+    by_password(client)
+    by_code(client, code_of(secret))
+    confirmed(client)
+    page = client.get(reverse("account_change_password")).content.decode()
+    described = re.findall(r'aria-describedby="([^"]+)"', page)
+    assert described and all(f'id="{one}"' in page for one in described)
 
 
 def test_a_password_alone_does_not_log_in_who_has_a_second_factor(secret: str) -> None:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.defaults import server_error
 
 from viewer.models import Job, Location, Problem, Project, Run, Sweep
+from viewer.records.collections import MAX_NOTE, Subject, add_items, collection_named
 
 TABS = ("output", "overview", "tasks", "inputs", "state", "events", "raw")
 
@@ -24,6 +25,12 @@ def errors_in(html: str) -> list[str]:
 
 def ids_of(html: str) -> list[str]:
     return re.findall(r'\sid="([^"]+)"', html)
+
+
+def described_by(html: str) -> set[str]:
+    """Return the ids of the labels and descriptions that the page names."""
+    found = re.findall(r'aria-(?:labelledby|describedby|controls)="([^"]+)"', html)
+    return {name for names in found for name in names.split()}
 
 
 @pytest.fixture
@@ -85,8 +92,30 @@ def test_ids_are_unique_and_references_exist(reader: Client, addresses: list[str
             r'\sfor="([^"]+)"', html
         )
         assert set(named) <= set(ids), address
-        described = re.findall(r'aria-(?:labelledby|describedby|controls)="([^"]+)"', html)
-        assert {name for names in described for name in names.split()} <= set(ids), address
+        assert described_by(html) <= set(ids), address
+
+
+def test_what_describes_a_refused_field_is_on_the_page(
+    runner: Client, crew_location: Location, addresses: list[str]
+) -> None:
+    collection = collection_named("teas", None)
+    checkpoint = crew_location.checkpoints.latest("row")
+    add_items(collection, [Subject(checkpoint)], None)
+    long, place = "x" * (MAX_NOTE + 1), [crew_location.uid]
+    refused: dict[str, dict[str, str]] = {
+        reverse("project-isolation", args=place): {"launcher": "x", "network": "hosts", "allow": "x y:z"},
+        reverse("project", args=place): {"folder": "x"},
+        reverse("collection-change", args=[collection.pk]): {"name": ""},
+        reverse("collection-item", args=[collection.items.get().pk]): {"note": long},
+        reverse("bulk-fork"): {"checkpoint": str(checkpoint.pk), "part": "x", "name": "x" * 999},
+        reverse("token-new"): {"name": ""},
+    }
+    for address, fields in refused.items():
+        answer = runner.post(address, fields)
+        html = answer.content.decode()
+        ids = ids_of(html)
+        assert answer.status_code == 422 and 'aria-invalid="true"' in html, address
+        assert described_by(html) <= set(ids) and len(ids) == len(set(ids)), address
 
 
 def test_no_heading_level_is_skipped(reader: Client, addresses: list[str]) -> None:

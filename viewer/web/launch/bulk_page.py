@@ -47,14 +47,20 @@ class BulkForm(forms.Form):
             (bulk.VALUE, _("An input or an entry of the state")),
             (bulk.MODEL, _("Model")),
         ],
-        widget=forms.Select(attrs={"id": "part", "class": "input"}),
+        widget=forms.Select(attrs={"id": "part", "class": "input", "aria-describedby": "part-error"}),
     )
     name = forms.CharField(
         label=_("Name, or the agent's role"),
         required=False,
         max_length=MAX_NAME,
         widget=forms.TextInput(
-            attrs={"id": "name", "class": "input", "list": "names", "autocomplete": "off"}
+            attrs={
+                "id": "name",
+                "class": "input",
+                "list": "names",
+                "autocomplete": "off",
+                "aria-describedby": "name-error",
+            }
         ),
     )
     text = forms.CharField(
@@ -62,7 +68,15 @@ class BulkForm(forms.Form):
         required=False,
         max_length=MAX_CHARACTERS,
         strip=False,
-        widget=forms.Textarea(attrs={"id": "text", "class": "input", "rows": 2, "spellcheck": "false"}),
+        widget=forms.Textarea(
+            attrs={
+                "id": "text",
+                "class": "input",
+                "rows": 2,
+                "spellcheck": "false",
+                "aria-describedby": "text-error",
+            }
+        ),
     )
     again_stale = forms.BooleanField(
         label=_("Run units with stale outputs again."),
