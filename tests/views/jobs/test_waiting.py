@@ -10,7 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import filled, page
-from viewer.models import Checkpoint, DayLimits, Job, JobEvent, Project
+from viewer.models import Checkpoint, DayLimits, Job, JobEvent, Location, Project
+from viewer.presentation.jobs.status import waiting
+from viewer.records import limits
+from viewer.records.limits import usage_of
 from viewer.records.queue import next_job
 
 TOMORROW = timezone.now().replace(second=0, microsecond=0) + timedelta(days=1)
@@ -174,3 +177,29 @@ def test_visitors_see_and_change_no_start_times_and_limits(client: Client, db: N
     assert client.post(reverse(name)).status_code == 302
     assert client.get(reverse(name)).status_code == 302
     assert not DayLimits.objects.exists()
+
+
+def test_what_was_used_is_added_up_once_for_all_that_wait(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DayLimits.objects.create(limits={"tokens": 100})
+    project, other = Project.objects.get(), Project.objects.create(folder="/srv/other", limits={"steps": 1})
+    queued = {
+        which: [Job.objects.create(kind="fork", location=location, project=which) for _ in range(3)]
+        for which in (project, other)
+    }
+    ended = Job.objects.create(
+        kind="fork", location=location, project=other, status="succeeded", started_at=timezone.now()
+    )
+    Job.objects.filter(pk=ended.pk).update(ended_at=timezone.now(), steps_used=1, tokens=5)
+    summed = list[object]()
+
+    def counted(*arguments: Any) -> dict[str, float]:
+        summed.append(arguments)
+        return usage_of(*arguments)
+
+    monkeypatch.setattr(limits, "usage_of", counted)
+    kinds = {wait.job: wait.kind for wait in waiting()}
+    assert {kinds[job] for job in queued[other]} == {"limit"}
+    assert "limit" not in {kinds[job] for job in queued[project]} and len(kinds) == 6
+    assert len(summed) == 2, "The day's for one project, and those of the other."

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.data_folder.failures import folder_fault
 from viewer.formats import count_text, duration, money, short_moment
-from viewer.host_requests import ReadWorkers, Workers, ask
+from viewer.host_requests import ReadWorkers, Workers, ask, each_asked_once
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Pool, Question, Team
@@ -154,7 +154,7 @@ def waiting() -> list[Wait]:
     """Return every waiting job: those that need a person first, then in the order of their start."""
     asking = Q(pk__in=Question.objects.waiting().values("job"))
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking)
-    related = jobs.select_related(
+    jobs = jobs.order_by("start_at", "created_at").select_related(
         *(
             "run",
             "host",
@@ -166,12 +166,28 @@ def waiting() -> list[Wait]:
             "continued_by",
         )
     )
-    waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
+    reached = ReachedLimits()
+    with each_asked_once():
+        waits = [wait for job in jobs if (wait := wait_of(job, reached))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
 
-def wait_of(job: Job) -> Wait | None:
-    """Return what the job waits for; None if it does not wait."""
+class ReachedLimits(dict[tuple[object, ...], Limit | None]):
+    """The limits for which queued jobs wait. They are found once for all jobs that share them.
+
+    What was used is that of all jobs of a day.
+    """
+
+    def of(self, job: Job) -> Limit | None:
+        """The limit for which a queued job waits, or None."""
+        shared = job.sweep_id, job.project_id, job.requester_key, job.kind
+        if shared not in self:
+            self[shared] = reached_shared_limit(job)
+        return self[shared]
+
+
+def wait_of(job: Job, reached: ReachedLimits | None = None) -> Wait | None:
+    """Return what the job waits for; None if it does not wait. Several jobs share ``reached``."""
     if job.is_waiting_for_an_answer:
         return Wait(job, "answer", gettext("for an answer"), job.get_absolute_url())
     if job.status != Job.Status.QUEUED:
@@ -182,7 +198,7 @@ def wait_of(job: Job) -> Wait | None:
         or _for_its_time(job)
         or _for_its_host(job)
         or _for_space(job)
-        or _for_a_limit(job)
+        or _for_a_limit(job, ReachedLimits() if reached is None else reached)
         or _for_the_cache(job)
     )
     return waits or _for_a_slot(job)
@@ -262,8 +278,8 @@ def _for_space(job: Job) -> Wait | None:
     return Wait(job, "disk", text % fault.values)
 
 
-def _for_a_limit(job: Job) -> Wait | None:
-    limit = reached_shared_limit(job)
+def _for_a_limit(job: Job, reached: ReachedLimits) -> Wait | None:
+    limit = reached.of(job)
     return None if limit is None else Wait(job, "limit", reached_limit_text(limit), _url_of(limit, job))
 
 
