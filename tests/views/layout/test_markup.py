@@ -6,6 +6,7 @@ from pathlib import Path
 
 import html5lib
 import pytest
+from django.conf import LazySettings
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
@@ -96,8 +97,9 @@ def test_ids_are_unique_and_references_exist(reader: Client, addresses: list[str
 
 
 def test_what_describes_a_refused_field_is_on_the_page(
-    runner: Client, crew_location: Location, addresses: list[str]
+    runner: Client, crew_location: Location, addresses: list[str], settings: LazySettings
 ) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
     collection = collection_named("teas", None)
     checkpoint = crew_location.checkpoints.latest("row")
     add_items(collection, [Subject(checkpoint)], None)
@@ -109,6 +111,7 @@ def test_what_describes_a_refused_field_is_on_the_page(
         reverse("collection-item", args=[collection.items.get().pk]): {"note": long},
         reverse("bulk-fork"): {"checkpoint": str(checkpoint.pk), "part": "x", "name": "x" * 999},
         reverse("token-new"): {"name": ""},
+        reverse("account-mail"): {"address": "x"},
     }
     for address, fields in refused.items():
         answer = runner.post(address, fields)
