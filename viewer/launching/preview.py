@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from viewer import host_requests
 from viewer.engines import engine_of
@@ -423,9 +423,9 @@ class CodeChanges:
     def sentence(self) -> str:
         """How many files have changed."""
         if not self.files and self.code.is_complete:
-            return gettext("The code has not changed since this ran.")
+            return _("The code has not changed since this ran.")
         if not self.files:
-            return gettext("The recorded files have not changed since this ran. The project has more.")
+            return _("The recorded files have not changed since this ran. The project has more.")
         text = ngettext(
             "%(count)s file changed since this ran.",
             "%(count)s files changed since this ran.",
@@ -437,12 +437,12 @@ class CodeChanges:
     def commit_note(self) -> str:
         """Why running the recorded commit may differ from the recorded run; empty if nothing is known."""
         if self.code.is_dirty:
-            return gettext(
+            return _(
                 "The code differed from this commit when the run started, so the recorded state cannot be "
                 "reproduced exactly."
             )
         if self.code.is_dirty is None:
-            return gettext("It is not known whether the code differed from this commit when the run started.")
+            return _("It is not known whether the code differed from this commit when the run started.")
         return ""
 
     @property

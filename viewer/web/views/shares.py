@@ -11,7 +11,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -42,6 +42,7 @@ from viewer.records.permissions import requires, sharing_as
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters
 from viewer.validation import number_in
+from viewer.web.views.accounts import account_of
 from viewer.web.views.checkpoints import (
     SHARED_TABS,
     contents_before,
@@ -95,9 +96,8 @@ def new(request: HttpRequest) -> HttpResponse:
     context["preview"] = reverse("share-preview", args=[shared.subject.path])
     if not form.is_bound or not form.is_valid():
         return render(request, "shares/new.html", context, status=422 if form.is_bound else 200)
-    assert isinstance(request.user, User)
     link, token = share_links.make_link(
-        shared, request.user, days=form.days_chosen, unfurls=form.cleaned_data["unfurls"]
+        shared, account_of(request), days=form.days_chosen, unfurls=form.cleaned_data["unfurls"]
     )
     address = origin_of(request) + reverse("shared", args=[token])
     context |= {"link": link, "address": address}
