@@ -40,6 +40,7 @@ OURS = [
         "log-not-emptied",
     ),
     *(f"key_proxy/{JOB}.json", "key_proxy/start.lock", "key_proxy/port", "key_proxy/log"),
+    *(f"key_proxy/port.{'0' * 32}", f"guard/1.json.{'0' * 32}"),
     "backups/forkline-2026-01-01.sqlite3",
 ]
 # In a folder that was chosen by mistake.

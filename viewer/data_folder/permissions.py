@@ -18,12 +18,14 @@ from viewer.data_folder.failures import database_path
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# Ends the name of a file that is being written (viewer/host/jobs/files.py).
+NEW = r"(\.[0-9a-f]{32})?"
 # The paths of Forkline's files below the data folder. All others belong to somebody else.
 OURS = re.compile(
     rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|host_id|permitted_paths|(preparing|worker|in_use|search|retention)\.lock"
     rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
-    rf"|guard(/[0-9]+\.json|/tmp[^/]+)?|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?"
-    rf"|key_proxy(/{UUID}\.json|/(start|proxy)\.lock|/port|/log)?"
+    rf"|guard(/[0-9]+\.json{NEW}|/tmp[^/]+)?|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?"
+    rf"|key_proxy(/({UUID}\.json|port){NEW}|/(start|proxy)\.lock|/log)?"
     rf"|log-not-emptied|preflight(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
     rf"|prewarm(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|request))?",
     re.DOTALL,

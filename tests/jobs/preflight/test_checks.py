@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -260,3 +261,18 @@ def test_a_check_that_cannot_start_leaves_no_files(
     check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert check.status == PreflightCheck.Status.FAILED and "no more processes" in str(check.error)
     assert not check.folder.exists()
+
+
+def test_a_check_that_begins_while_others_are_cleaned_up_keeps_its_files(
+    checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed(_kind: str) -> Iterator[JobStorage]:
+        check = PreflightCheck.objects.create(
+            checkpoint=checkpoint, project=project, entry_point="crew:build", fingerprint="new"
+        )
+        storage_of(check).create()
+        yield storage_of(check)
+
+    monkeypatch.setattr(preflight, "storages", listed)
+    preflight.delete_stale_checks()
+    assert PreflightCheck.objects.get().folder.exists()

@@ -332,8 +332,10 @@ def delete_stale_checks() -> None:
         if check.pk not in _running and not storage_of(check).is_followed():
             processes.end_all(storage_of(check), patience=1)
             check.delete()
+    # Listed before the rows, so that a check that begins now has one.
+    found = list(storages("preflight"))
     known = {str(pk) for pk in PreflightCheck.objects.values_list("pk", flat=True)}
-    for storage in storages("preflight"):
+    for storage in found:
         if storage.name not in known and not storage.is_followed():
             storage.delete()
 
