@@ -123,7 +123,8 @@ def test_copies_of_checkpoints_that_were_pruned_before_are_listed(folder: Locati
     assert not plan.rows and {row.pk for row in plan.pruned} == {row.pk for row in first.rows}
     done = prune(folder, ALL, plan.digest)
     assert done.count == 0 and done.copies == len(first.rows)
-    assert not plan_prune(folder, ALL).listed
+    plan = plan_prune(folder, ALL)
+    assert not plan.rows and not plan.pruned
 
 
 def test_a_checkpoint_that_is_back_is_read_again(folder: Location) -> None:

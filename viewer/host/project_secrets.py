@@ -250,10 +250,8 @@ def redact_rows(
 def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
     """The redacted text, message or list of a field."""
     text = getattr(row, name)
-    if isinstance(text, list):
-        return redact(text, known)
-    if isinstance(text, UserMessage):
-        return redacted_message(text, lambda value: redact(value, known))
+    if isinstance(text, list | UserMessage):
+        return _redacted_value(text, known)
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return text
     if name in _PROSE.get(type(row), ()):
@@ -285,10 +283,6 @@ _JOB = (
     "traceback",
     "log_end",
 )
-_SWEEP = ("name",)
-_EVENT = ("data",)
-_QUESTION = ("prompt", "context", "answer")
-_PREFLIGHT = ("report", "error")
 
 
 def redact_all_jobs_again() -> None:
@@ -314,10 +308,10 @@ def redact_jobs_again(project: Project) -> None:
         ended = Job.objects.filter(project=project, status__in=Job.ENDED)
         _redact(ended, _JOB, known)
         _redact_branches(ended, known)
-        _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), _SWEEP, known)
-        _redact(JobEvent.objects.filter(job__in=ended), _EVENT, known)
-        _redact(Question.objects.filter(job__in=ended), _QUESTION, known)
-        _redact(PreflightCheck.objects.ended().filter(project=project), _PREFLIGHT, known)
+        _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), ("name",), known)
+        _redact(JobEvent.objects.filter(job__in=ended), ("data",), known)
+        _redact(Question.objects.filter(job__in=ended), ("prompt", "context", "answer"), known)
+        _redact(PreflightCheck.objects.ended().filter(project=project), ("report", "error"), known)
     Project.objects.filter(pk=project.pk).update(secrets_digest=mark)
     project.secrets_digest = mark
 

@@ -14,7 +14,7 @@ from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
 from viewer.host.jobs.files import write_private_file
 from viewer.host.jobs.kept_keys import values_of, without_keys
-from viewer.host.locations.sources import server_variables
+from viewer.host.locations.sources import server_of
 from viewer.host.permitted import refuse_project
 from viewer.host.projects import INHERITED
 from viewer.host_requests import HostRefusal, JobRefused
@@ -305,7 +305,9 @@ def store_variables(location: Location | None) -> dict[str, str]:
     """
     if location is None or location.store_kind != Location.StoreKind.POSTGRESQL:
         return {}
-    return {STORE_VARIABLE: json.dumps(server_variables(location))}
+    server = server_of(location)
+    variables = {"conninfo": server.conninfo, "environment": dict(server.environment)}
+    return {STORE_VARIABLE: json.dumps(variables)}
 
 
 def prewarm_environment(project: Project) -> dict[str, str]:

@@ -30,7 +30,7 @@ from viewer.host.confined import closed_paths, confined, is_within, open_to_runs
 from viewer.host.jobs.files import JobStorage, make_private_folder, write_private_file
 from viewer.host.jobs.key_addresses import address_of, address_variables, stem_of
 from viewer.host.permitted import refuse_project
-from viewer.host.projects import read_values
+from viewer.host.projects import NO_PROXY, PROXIES, read_values
 from viewer.host_requests import JobRefused, KeepableKey
 from viewer.models import Project
 from viewer.redaction.known_secrets import forms_of
@@ -116,7 +116,6 @@ def keepable_keys(project: Project) -> list[KeepableKey]:
 NO_KEY = "sk-forkline-this-process-gets-no-key"
 # Only what vendors put before their keys: a key may consist of words.
 PREFIX = re.compile(r"sk-(?:(?:proj|svcacct|admin|ant|or)-)?")
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 LOOPBACK = "127.0.0.1"
 
 
@@ -183,7 +182,7 @@ def keep_keys(storage: JobStorage, project: Project, environment: Mapping[str, s
     if any(environment.get(name) for name in PROXIES):
         # Clients would ask the network's proxy for this machine.
         known = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
-        variables |= dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(filter(None, [known, LOOPBACK])))
+        variables |= dict.fromkeys(NO_PROXY, ",".join(filter(None, [known, LOOPBACK])))
     return variables
 
 
@@ -212,16 +211,7 @@ def digest_of(placeholder: str) -> str:
 SECONDS_BETWEEN_STARTS = 2.0
 ROOT = Path(__file__).resolve().parents[3]
 # What the proxy inherits: how the network is reached, and which certificates are trusted.
-INHERITED = (
-    *PROXIES,
-    "NO_PROXY",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "PATH",
-    "LANG",
-    "LD_LIBRARY_PATH",
-)
+INHERITED = (*PROXIES, *NO_PROXY, "SSL_CERT_FILE", "SSL_CERT_DIR", "PATH", "LANG", "LD_LIBRARY_PATH")
 logger = logging.getLogger(__name__)
 
 

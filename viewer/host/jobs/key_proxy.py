@@ -54,25 +54,11 @@ KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
 BEARER = re.compile(rb"(?i)bearer +")
 # Of one connection, or set by the proxy itself.
 NOT_FORWARDED = frozenset(
-    (
-        *(
-            b"connection",
-            b"keep-alive",
-            b"proxy-connection",
-            b"te",
-            b"trailer",
-            b"transfer-encoding",
-            b"upgrade",
-        ),
-        *(
-            b"proxy-authenticate",
-            b"proxy-authorization",
-            b"host",
-            b"content-length",
-            b"accept-encoding",
-            b"expect",
-        ),
-    )
+    [
+        *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"),
+        *(b"upgrade", b"proxy-authenticate", b"proxy-authorization", b"host", b"content-length"),
+        *(b"accept-encoding", b"expect"),
+    ]
 )
 ROUTE = re.compile(rb"/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/([a-z0-9_]{1,64})(/.*)?", re.DOTALL)
 PLAIN_PATH = re.compile(rb"[!-\[\]-~]*")

@@ -92,11 +92,6 @@ class PrunePlan:
         return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
     @property
-    def listed(self) -> int:
-        """How many checkpoints it lists in all."""
-        return len(self.rows) + len(self.pruned)
-
-    @property
     def size(self) -> int:
         """In bytes."""
         return sum(row.size for row in self.rows)

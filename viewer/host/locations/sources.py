@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -199,19 +198,10 @@ class NotConfigured(UserFacingError):
     """The settings have no connection to a location's database."""
 
 
-def server_variables(location: Location) -> dict[str, Any]:
-    """The variables with which a run connects to a database. May hold a password. Raises NotConfigured."""
+def server_of(location: Location) -> ServerAddress:
+    """The connection of a run to a location's database. May hold a password. Raises NotConfigured."""
     try:
-        address = server_address(name_in(location.path))
-    except LocationUnreadable as error:
-        raise NotConfigured(error.message) from None
-    return {"conninfo": address.conninfo, "environment": dict(address.environment)}
-
-
-def server_hosts(location: Location) -> list[tuple[str, str]]:
-    """The hosts and ports of the server that has a location's database. Raises NotConfigured."""
-    try:
-        return server_address(name_in(location.path)).hosts
+        return server_address(name_in(location.path))
     except LocationUnreadable as error:
         raise NotConfigured(error.message) from None
 

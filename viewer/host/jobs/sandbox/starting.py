@@ -19,11 +19,12 @@ from viewer.engines.runner_request import Request
 from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_without, real_paths
 from viewer.host.jobs.environment import GUARD, MARKER, MAX_PTH_BYTES, path_entries
 from viewer.host.jobs.files import JobStorage
-from viewer.host.jobs.kept_keys import PROXIES, refuse_other_file
+from viewer.host.jobs.kept_keys import refuse_other_file
 from viewer.host.jobs.sandbox import probing
 from viewer.host.jobs.sandbox.supervisor import SupervisorRequest, in_memory
 from viewer.host.jobs.spool import TEMPORARY
-from viewer.host.locations.sources import server_hosts
+from viewer.host.locations.sources import server_of
+from viewer.host.projects import CERTIFICATES, NO_PROXY, OF_HOME, PROXIES
 from viewer.host_requests import JobRefused
 from viewer.models import Location, Project
 from viewer.records.isolation import Isolation, IsolationRefused, allowed_host, isolation_of, missing
@@ -43,7 +44,6 @@ SYSTEM = (
 )
 # In bubblewrap, these processes have their own folder.
 OF_LANDLOCK = ("/proc",)
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 # The package ``viewer``: the runners, and what they load by path.
 FORKLINE = Path(__file__).resolve().parents[3]
 
@@ -166,8 +166,6 @@ MAX_REPORT_BYTES = 64 * 1024
 OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 # Of the time after SIGTERM, in which a supervisor ends its run, before both are killed.
 OF_GRACE = 0.5
-# Folders in the user's home, which is closed.
-OF_HOME = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
 def isolation_for(project: Project) -> Isolation:
@@ -209,7 +207,7 @@ def refuse_other_database(isolation: Isolation, location: Location | None) -> No
         return
     if location.store_kind != Location.StoreKind.POSTGRESQL:
         return
-    for host, port in server_hosts(location):
+    for host, port in server_of(location).hosts:
         try:
             found = allowed_host(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         except IsolationRefused:
@@ -245,6 +243,7 @@ def start_isolated(
     variables, paths = dict(environment), OpenPaths([], [], [])
     if isolation.is_sandboxed:
         (temporary / "home").mkdir(mode=0o700, exist_ok=True)
+        # The user's home is closed.
         for name in OF_HOME:
             variables.pop(name, None)
         variables |= {"HOME": str(temporary / "home"), "TMPDIR": str(temporary)}
@@ -252,7 +251,7 @@ def start_isolated(
         paths = open_paths(isolation, project, request, environment, own, command[1])
     if isolation.network == "hosts":
         # Each allowed host is reached at its own name, and another proxy is none of them.
-        for name in (*PROXIES, "NO_PROXY", "no_proxy"):
+        for name in (*PROXIES, *NO_PROXY):
             variables.pop(name, None)
     reading, report = os.pipe()
     with open(reading, "rb", buffering=0) as reported:
