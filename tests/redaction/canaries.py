@@ -63,6 +63,8 @@ TEXTS = {
     "signing_key": ('sent {"signing_key": "CANARYabc"} away', "CANARYabc"),
     "short_name": ("DB_PASS=CANARYabc1", "CANARYabc1"),
     "behind_another_name": ("author: password=CANARYabc1", "CANARYabc1"),
+    "purpose": ("The password for the database is CANARY-pw1.", "CANARY-pw1"),
+    "purpose_of_two": ("the token of my new account was CANARY0123456789ab", "CANARY0123456789ab"),
     "slack_hook": ("https://hooks.slack.com/services/T0/B0/CANARYabc", "CANARYabc"),
 }
 

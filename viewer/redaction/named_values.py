@@ -390,12 +390,13 @@ _ATTACHED_VERB = anchored(
     rf"\s{{0,3}}+(?:是|为|為|設為|设为|は|が|を|는|은|이|가|를|을)(?::|{_COLON}|{_COMMA}|、)?+"
     r"\s{0,3}+[*_`「『“]{0,3}+"
 )
-# What a key is for, before a colon or a verb: password for the database: value.
+# What a key is for, before a colon or a verb: password for the database: value. Its words are not possessive:
+# Python before 3.11.5 goes wrong where such a group fails after its first part has matched.
 _PURPOSE = anchored(
     r"(?i: (?:for|of|to|on|in|at|du|de|des|d'|da|do|dos|la|le|les|für|fuer|zum|zur|der|die|das|dem|del|al|el"
     r"|para|pour|von|van|voor|per|till|api|til|dla|do|за|для|от))"
-    rf"(?: (?!(?i:{_VERB}) )[\w.'\-\x80-\xff]{{1,24}}+){{0,4}}+\s?+"
-    rf"(?::(?!//)|{_COLON}|=|=>|(?= (?i:{_VERB}) ))"
+    rf"(?: (?!(?i:{_VERB}) )[\w.'\-\x80-\xff]{{1,24}}+){{0,4}}"
+    rf"(?:\s?+(?::(?!//)|{_COLON}|=|=>)|(?= (?i:{_VERB}) ))"
 )
 
 
