@@ -21,6 +21,7 @@ from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.project_secrets import secrets_for
 from viewer.messages.message import message_from, redacted_message
 from viewer.models import Job, JobEvent, Project, Question
+from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact as redact_value
 from viewer.stores.protocol import count_of
@@ -173,6 +174,45 @@ def storable(value: Any) -> Any:
     return value
 
 
+# Characters of an agent's earlier text with which the next part of it is judged.
+MAX_BEFORE = 400
+
+
+class StreamedTexts:
+    """Redacts the parts of streamed texts as one text: the name of a secret may be in another event."""
+
+    def __init__(self) -> None:
+        # What each agent has written last.
+        self._before: dict[str, str] = {}
+
+    def redacted(self, event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
+        """The event's data without secrets, also those that the events before reveal."""
+        data, shown = event["data"], redacted_data(event, redact)
+        agent, text = str(data.get("agent") or ""), storable(data.get("text"))
+        if event["kind"] == "text" and isinstance(text, str):
+            before = self._before.get(agent, "")
+            self._before[agent] = (before + text)[-MAX_BEFORE:]
+            return {**shown, "text": _part_after(before, text, redact)}
+        if event["kind"].startswith("model_"):
+            # Another text follows.
+            self._before.pop(agent, None)
+        return shown
+
+
+def _part_after(before: str, text: str, redact: Redactor) -> str:
+    """The text without secrets, judged as what follows ``before``."""
+    alone: str = redact(text)
+    if not before:
+        return alone
+    whole, start = redact(before + text), redact(before)
+    if not whole.startswith(start) and whole.count(MARKER) < start.count(MARKER):
+        return alone
+    pairs = enumerate(zip(whole, start, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(whole), len(start)))
+    rest: str = whole[same:]
+    return rest if rest.count(MARKER) >= alone.count(MARKER) else alone
+
+
 def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
     """The event's data without secrets."""
     data: dict[str, Any] = redact(event["data"])
@@ -182,7 +222,9 @@ def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
     return data
 
 
-def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[RedactedEvent]:
+def rows_of(
+    job: Job, events: Sequence[SpoolEvent], redact: Redactor, texts: StreamedTexts
+) -> list[RedactedEvent]:
     """The redacted rows of these events, in the same order."""
     return [
         RedactedEvent(
@@ -190,7 +232,7 @@ def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[Re
             seq=event["seq"],
             kind=event["kind"],
             at=datetime.fromtimestamp(event["at"], UTC),
-            data=redacted_data(event, redact),
+            data=texts.redacted(event, redact),
         )
         for event in events
     ]

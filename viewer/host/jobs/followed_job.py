@@ -10,7 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from viewer.engines import unit_events
-from viewer.host.jobs.events import Redactor
+from viewer.host.jobs.events import Redactor, StreamedTexts
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.processes import Cancellation, RunnerProcess
 from viewer.host.jobs.spool import SpoolEvent
@@ -217,6 +217,7 @@ class FollowedJob:
     cancellation: Cancellation | None = None
     # The numbers of the questions that the runner waits for.
     open_questions: set[int] = field(default_factory=set)
+    texts: StreamedTexts = field(default_factory=StreamedTexts)
 
     def cancel(self) -> None:
         """Start cancelling the job, unless it is already being cancelled."""

@@ -8,9 +8,10 @@ import pytest
 from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.host.jobs.events import LOG_TAIL_CHARACTERS, log_tail, redactor_of
-from viewer.host.jobs.spool import LOG, Spool, read_events
-from viewer.models import Project
+from viewer.host.jobs.events import LOG_TAIL_CHARACTERS, StreamedTexts, log_tail, redactor_of, rows_of
+from viewer.host.jobs.spool import LOG, Spool, SpoolEvent, read_events
+from viewer.models import Job, Project
+from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.names import secrets_of
 from viewer.redaction.values import redact
@@ -100,3 +101,34 @@ def test_the_log_tail_is_cut_after_redaction(make_job: MakeJob, project: Project
     (job.folder / LOG).write_text(f"first\n{PRIVATE_KEY}\n{rest}\nlast\n")
     end = log_tail(job, redactor_of(job.project))
     assert "canary" not in end and end.endswith("last\n")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "secret"),
+    [
+        (["I found it. The password is ", "k4n@rieVogel. Shall ", "I log in?"], "k4n@rieVogel"),
+        (["The password ", "for the database ", "is ", "k4n@rieVogel."], "k4n@rieVogel"),
+        # Without spaces, a text is cut anywhere.
+        (["密sk-proj-a1B2c3D4", "e5F6g7H8i9J0k1L2, and more"], "e5F6g7H8"),
+        (["密sk-p", "roj-a1B2c3D4e5F6g7H8i9J0k1L2, and more"], "e5F6g7H8"),
+        (
+            [f"{TOKENS['openai']} ", "and the passwords are ", "out of date. ", "password k4n@rieVogel"],
+            "k4n@rie",
+        ),
+    ],
+)
+def test_a_streamed_secret_is_recognised_by_the_events_before(pieces: list[str], secret: str) -> None:
+    texts, hide = StreamedTexts(), redactor_of(None)
+    events = [
+        SpoolEvent(seq=at, at=0, kind="text", data={"text": piece, "agent": agent})
+        for at, (piece, agent) in enumerate([(piece, name) for piece in pieces for name in ("A", "B")], 1)
+    ]
+    rows = rows_of(Job(), events, hide, texts)
+    for agent in ("A", "B"):
+        shown = "".join(row.data["text"] for row in rows if row.data["agent"] == agent)
+        assert secret not in shown and MARKER in shown
+        assert shown.endswith(pieces[-1][-8:]) or secret in pieces[-1]
+    # What is no secret on its own is shown in another answer.
+    texts.redacted(SpoolEvent(seq=90, at=0, kind="model_started", data={"agent": "A"}), hide)
+    event = SpoolEvent(seq=91, at=0, kind="text", data={"text": pieces[0], "agent": "A"})
+    assert texts.redacted(event, hide)["text"] == hide(pieces[0])
