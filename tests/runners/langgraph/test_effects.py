@@ -12,6 +12,7 @@ import pytest
 
 from forkline_langgraph.checkpoints import LoadedValue
 from forkline_langgraph.effects import Loadable, UnreadableValue, named_in
+from forkline_runner.effects import shortened_text
 from tests.engine_runs.graphs import PROJECT, Graphs
 
 CRAFT = """
@@ -209,6 +210,17 @@ def test_the_arguments_are_shown_without_secrets_and_shortened() -> None:
     data = json.dumps({"lc": 2, "type": "constructor", "id": ["pydantic", "SecretStr"], "args": ["hidden"]})
     (named,) = named_in("json", data.encode())
     assert named.arguments == "[redacted]"
+
+
+def test_a_shortened_value_has_no_part_of_a_key() -> None:
+    key = "k7" + "A1b2C3d4" * 20
+    for before in (0, 50, 100, 130, 200):
+        for after in (0, 20, 55, 100, 200):
+            text = f"{'word ' * (before // 5)}token={key} {'more ' * (after // 5)}"
+            shown = shortened_text(text).replace(key, "")
+            assert "A1b2" not in shown and len(shown) < 250
+            assert before < 50 or shown.startswith("word word")
+            assert after < 100 or shown.endswith("more more ")
 
 
 class Evil:

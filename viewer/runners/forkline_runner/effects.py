@@ -37,6 +37,8 @@ ADDRESS = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S")
 HOST_NAME = re.compile(
     r"(?:[\w-]+\.)+[A-Za-z]{2,}(?::\d+)?|\d+(?:\.\d+){3}(?::\d+)?|\[?[0-9A-Fa-f]*(?::[0-9A-Fa-f.]*){2,}\]?(?::\d+)?"
 )
+# What keys consist of, with the name before a value.
+WORD = re.compile(r"[A-Za-z0-9_+=~%.@$!#*^-]+")
 PATH = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z]:\\")
 # The words of a field's name that say what its value is. Every other value is listed as well, as a value.
 WORDS = {
@@ -175,10 +177,24 @@ def digest_of(value: Any) -> str:
 
 
 def shortened_text(text: str) -> str:
-    """Return a text that may be shown: of a long one, its start, its length and its end."""
+    """Return a text that may be shown: of a long one, its start, its length and its end.
+
+    Without the words that the cuts would divide: a part of a key is not recognised as a secret.
+    """
     if len(text) <= MAX_START + MAX_END:
         return text
-    return f"{text[:MAX_START]} … ({len(text):,}) … {text[-MAX_END:]}"
+    start, end = text[:MAX_START], text[-MAX_END:]
+    if WORD.match(text, MAX_START):
+        start = start[: len(start) - len(_part_of_key(start[::-1]))]
+    if WORD.match(text, len(text) - MAX_END - 1):
+        end = end[len(_part_of_key(end)) :]
+    return f"{start} … ({len(text):,}) … {end}"
+
+
+def _part_of_key(text: str) -> str:
+    """Return the word with which a text begins if it has a digit, as keys do; else an empty text."""
+    found = WORD.match(text)
+    return found[0] if found and re.search("[0-9]", found[0]) else ""
 
 
 def _words_of(name: str) -> list[str]:
