@@ -1,5 +1,7 @@
 """Secrets are redacted in every form, and nothing else is."""
 
+import base64
+import gzip
 import json
 import logging
 import random
@@ -7,6 +9,7 @@ import re
 import string
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -281,6 +284,49 @@ def test_schemas_and_placeholders_are_shown() -> None:
     }
     for made in both_ways(value):
         assert json.loads(made) == value
+
+
+ACCOUNT = {"type": "service_account", "private_key": PEM, "client_email": "me@example.org"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        json.dumps(ACCOUNT),
+        json.dumps(ACCOUNT, indent=2),
+        json.dumps({"auths": {"registry.example": {"auth": "bWU6azRuQHJpZVZvZ2Vs"}}}),
+        json.dumps([{"name": "DB_PASSWORD", "value": PASSWORD}]),
+        json.dumps(["--api-key", KEY]),
+        json.dumps({"note": f"use {TOKENS['openai']}"}),
+    ],
+)
+@pytest.mark.parametrize("packed", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_document_in_base64_that_holds_a_secret_is_redacted(
+    document: str, packed: Callable[[bytes], bytes]
+) -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = encode(packed(document.encode())).decode()
+        for form in (
+            text,
+            f"export ACCOUNT_FILE={text}\nnext",
+            f"data:\n  config.json: {text}\n",
+            text.rstrip("="),
+        ):
+            for made in both_ways({"seen": form, "then": "more"}):
+                assert text[20:40] not in made and MARKER in made and "more" in made
+
+
+@pytest.mark.parametrize(
+    "document", ['{"page": 2, "after": "task-2024-x"}', '{"token_count": 1200}', '["a", "b"]']
+)
+def test_a_document_in_base64_without_a_secret_is_shown(document: str) -> None:
+    for data in (document.encode() * 9, gzip.compress(document.encode()), b'{"' + bytes(range(256))):
+        value = {
+            "cursor": base64.b64encode(data).decode(),
+            "text": f"next={base64.b64encode(data).decode()}&x=1",
+        }
+        for made in both_ways(value):
+            assert json.loads(made) == value
 
 
 def test_redaction_is_idempotent() -> None:

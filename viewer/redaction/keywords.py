@@ -152,6 +152,8 @@ _OTHER_KEYWORDS = words(
     " sshpass ssh-keygen LS0tLS1CRUdJTiB .login( mysql redis-cli :543 :6432: :*: {SHA} {SSHA} dentified"
     " DENTIFIED sexec SEXEC sExec"
 )
+# Documents in Base64, as ``known_secrets`` decodes them. The prefix of a JWT is another one.
+DOCUMENT_STARTS = (b"eyJ", b"ewog", b"ewoJ", b"ewoi", b"ew0K", b"W3si", b"WyI", b"H4sI")
 _SPACED_KEYWORDS = (
     "PRIVATE KEY",
     "PuTTY-User",
@@ -176,7 +178,8 @@ def keywords() -> list[str]:
     unambiguous = [prefix for prefix in prefixes() if prefix not in AMBIGUOUS]
     starts = [prefix for prefix in unambiguous if not any(part in prefix for part in _COMMON_PARTS)]
     at_starts = [before + prefix for prefix in AMBIGUOUS & {*prefixes()} for before in _BEFORE_WORDS]
-    others = {*starts, *_COMMON_PARTS, *_OTHER_KEYWORDS, *_SPACED_KEYWORDS, *ANCHORS, *at_starts}
+    documents = {start.decode() for start in DOCUMENT_STARTS}
+    others = {*starts, *documents, *_COMMON_PARTS, *_OTHER_KEYWORDS, *_SPACED_KEYWORDS, *ANCHORS, *at_starts}
     unconditional = {word[1:] if word[0].isalpha() and len(word) > 4 else word for word in SECRET_WORDS}
     foreign = {form for label in FOREIGN_LABELS for form in _forms_of_label(label)}
     return _without_longer(

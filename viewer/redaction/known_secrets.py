@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
-from viewer.redaction.keywords import may_hold_secret
+from viewer.redaction.keywords import DOCUMENT_STARTS, may_hold_secret
 from viewer.redaction.named_values import named_spans
 from viewer.redaction.names import is_secret_text
 from viewer.redaction.pairs import pair_spans
@@ -169,7 +169,7 @@ def spans_in(data: bytes) -> list[TextSpan]:
     if not may_hold_secret(data):
         return []
     if _WORD_BEFORE.match(data):
-        spans = list(token_spans(data))
+        spans = [*token_spans(data), *encoded_spans(data)]
     else:
         spans = [*_found_in(data), *obscured_spans(data, _found_in)]
     return merged(span for span in spans if _MARKER not in data[span[0] : span[1]]) if spans else spans
@@ -180,6 +180,7 @@ def _found_in(data: bytes) -> list[TextSpan]:
     return [
         *token_spans(data),
         *private_key_spans(data),
+        *encoded_spans(data),
         *url_spans(data),
         *credential_spans(data),
         *named_spans(data),
@@ -381,6 +382,35 @@ def private_key_spans(data: bytes) -> Iterator[TextSpan]:
         limit = min(next_begin, after + MAX_BLOCK)
         has_end = following < len(ends) and ends[following] <= limit
         yield start, ends[following] if has_end else min(content, limit)
+
+
+# Documents in Base64 that hold a secret, such as the account of a service or Docker's logins.
+
+
+# The beginnings of JSON and of gzip in Base64. A bracket may be followed by a line break.
+_DOCUMENT = compiled(r"(?:^|\\n|[^A-Za-z0-9+/_\-])((?:eyJ|ew(?:o[gJi]|0K)|W3si|WyI|H4sI)[A-Za-z0-9+/_\-]{20,}={0,2})")
+MAX_DOCUMENT = 64 * 1024
+
+
+def encoded_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of documents in Base64 in which the rules find a secret."""
+    if not any(start in data for start in DOCUMENT_STARTS):
+        return
+    for found in _DOCUMENT.finditer(data):
+        document = _document(found[1]) if len(found[1]) <= MAX_DOCUMENT else b""
+        if document and spans_in(document):
+            yield found.span(1)
+
+
+def _document(encoded: bytes) -> bytes:
+    """Return the text that is encoded; empty if there is none."""
+    try:
+        data = base64.urlsafe_b64decode(encoded.replace(b"+", b"-").replace(b"/", b"_") + b"==")
+        if data.startswith(b"\x1f\x8b"):
+            data = zlib.decompressobj(wbits=31).decompress(data, MAX_DOCUMENT)
+        return data.decode().encode()
+    except (ValueError, zlib.error):
+        return b""
 
 
 # Secrets in URLs: passwords before a host, signatures in a query, and webhooks.

@@ -191,7 +191,8 @@ class SaverTables:
         if refusal.code not in CATALOG:
             return protocol.LocationUnreadable("saver.malformed")
         values = {
-            name: redact_text(value[:500], self._known) if isinstance(value, str) else value
+            # Redacted before it is cut: a part of a key is not recognised.
+            name: redact_text(value, self._known)[:500] if isinstance(value, str) else value
             for name, value in refusal.values.items()
         }
         return protocol.LocationUnreadable(refusal.code, **values)
