@@ -388,7 +388,10 @@ def private_key_spans(data: bytes) -> Iterator[TextSpan]:
 
 
 # The beginnings of JSON and of gzip in Base64. A bracket may be followed by a line break.
-_DOCUMENT = compiled(r"(?:^|\\n|[^A-Za-z0-9+/_\-])((?:eyJ|ew(?:o[gJi]|0K)|W3si|WyI|H4sI)[A-Za-z0-9+/_\-]{20,}={0,2})")
+_DOCUMENT = compiled(
+    r"(?:^|\\n|[^A-Za-z0-9+/_\-])"
+    r"((?:eyJ|ew(?:o[gJi]|0K)|W3si|WyI|H4sI)[A-Za-z0-9+/_\-]{20,}={0,2})"
+)
 MAX_DOCUMENT = 64 * 1024
 
 

@@ -187,16 +187,30 @@ class StreamedTexts:
 
     def redacted(self, event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
         """The event's data without secrets, also those that the events before reveal."""
-        data, shown = event["data"], redacted_data(event, redact)
-        agent, text = str(data.get("agent") or ""), storable(data.get("text"))
-        if event["kind"] == "text" and isinstance(text, str):
-            before = self._before.get(agent, "")
-            self._before[agent] = (before + text)[-MAX_BEFORE:]
-            return {**shown, "text": _part_after(before, text, redact)}
-        if event["kind"].startswith("model_"):
-            # Another text follows.
-            self._before.pop(agent, None)
+        shown, before = redacted_data(event, redact), self._before.get(_agent_of(event), "")
+        if text := _text_of(event):
+            shown["text"] = _part_after(before, text, redact)
+        self.add(event)
         return shown
+
+    def add(self, event: SpoolEvent) -> None:
+        """Take note of an event that the next ones continue."""
+        if text := _text_of(event):
+            agent = _agent_of(event)
+            self._before[agent] = (self._before.get(agent, "") + text)[-MAX_BEFORE:]
+        elif event["kind"].startswith("model_"):
+            # Another text follows.
+            self._before.pop(_agent_of(event), None)
+
+
+def _agent_of(event: SpoolEvent) -> str:
+    return str(event["data"].get("agent") or "")
+
+
+def _text_of(event: SpoolEvent) -> str:
+    """The part of a streamed text; empty for another event."""
+    text = storable(event["data"].get("text")) if event["kind"] == "text" else ""
+    return text if isinstance(text, str) else ""
 
 
 def _part_after(before: str, text: str, redact: Redactor) -> str:
@@ -223,9 +237,10 @@ def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
 
 
 def rows_of(
-    job: Job, events: Sequence[SpoolEvent], redact: Redactor, texts: StreamedTexts
+    job: Job, events: Sequence[SpoolEvent], redact: Redactor, texts: StreamedTexts | None = None
 ) -> list[RedactedEvent]:
-    """The redacted rows of these events, in the same order."""
+    """The redacted rows of these events, in the same order. ``texts`` has seen the events before them."""
+    texts = texts or StreamedTexts()
     return [
         RedactedEvent(
             job=job.pk,

@@ -171,14 +171,14 @@ def store_new_events(state: FollowedJob) -> bool:
     events, offset = state.storage.read_events(state.offset)
     if offset == state.offset:
         return False
-    # Of known events too, since they are what new ones continue.
-    rows = rows_of(state.job, events, state.redact, state.texts)
-    new = [row for row in rows if row.seq > state.known_seq]
+    new = [event for event in events if event["seq"] > state.known_seq]
+    for event in events[: len(events) - len(new)]:
+        state.texts.add(event)
     try:
         # Store questions before their events, so that the question exists when its event is seen.
         ingest(state.job, events, state.redact, state.open_questions)
         if new:
-            batches.store(new)
+            batches.store(rows_of(state.job, new, state.redact, state.texts))
     except IntegrityError:
         state.is_deleted = not Job.objects.filter(pk=state.job.pk).exists()
         if not state.is_deleted:
