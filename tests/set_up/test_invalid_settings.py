@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpoint_site import environment
 from checkpoint_site.environment import InvalidSetting, env_hosts, env_origins, signing_key
 from tests.environments import environment_with
 
@@ -47,28 +48,28 @@ LONG = f"{'9' * 60}…{'9' * 20}"
 def test_an_invalid_setting_ends_the_program_with_one_line(
     name: str, value: str, message: str, command: list[str]
 ) -> None:
-    environment = environment_with() | {name: value}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    variables = environment_with() | {name: value}
+    ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{message}\n")
 
 
 def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    environment = environment_with(tmp_path / "file")
-    ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    variables = environment_with(tmp_path / "file")
+    ended = subprocess.run(MANAGE, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == f"DATA_DIR: the folder {tmp_path / 'file'} cannot be created (File exists).\n"
 
 
 def test_an_invalid_setting_creates_no_data_folder(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path / "new/data") | {"PORT": "0"}
-    ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    variables = environment_with(tmp_path / "new/data") | {"PORT": "0"}
+    ended = subprocess.run(MANAGE, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_a_data_folder_that_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path / "new" / ("x" * 300))
-    ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    variables = environment_with(tmp_path / "new" / ("x" * 300))
+    ended = subprocess.run(MANAGE, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and ended.stderr.count("\n") == 1 and "File name too long" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -81,11 +82,18 @@ def test_a_signing_key_is_created_once_and_private(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Return the patch of the environment, whose variables the reference does not list."""
+    monkeypatch.setattr(environment, "SETTINGS", [])
+    return monkeypatch
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "a-b.example.org", ".a.org", "x_y"])
-def test_each_form_of_a_host_and_its_origin_is_accepted(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    monkeypatch.setenv("HOSTS", f"{host},b")
+def test_each_form_of_a_host_and_its_origin_is_accepted(own: pytest.MonkeyPatch, host: str) -> None:
+    own.setenv("HOSTS", f"{host},b")
     assert env_hosts("HOSTS", "", "") == [host, "b"]
-    monkeypatch.setenv("ORIGINS", f"http://{host},https://{host}:8443")
+    own.setenv("ORIGINS", f"http://{host},https://{host}:8443")
     assert env_origins("ORIGINS", "", "", "") == [f"http://{host}", f"https://{host}:8443"]
 
 
@@ -104,8 +112,8 @@ def test_each_form_of_a_host_and_its_origin_is_accepted(monkeypatch: pytest.Monk
         "https://a.org:99999",
     ],
 )
-def test_an_origin_that_no_browser_names_is_refused(monkeypatch: pytest.MonkeyPatch, origin: str) -> None:
-    monkeypatch.setenv("ORIGINS", origin)
+def test_an_origin_that_no_browser_names_is_refused(own: pytest.MonkeyPatch, origin: str) -> None:
+    own.setenv("ORIGINS", origin)
     with pytest.raises(InvalidSetting, match="ORIGINS must hold origins"):
         env_origins("ORIGINS", "", "", "")
 
@@ -113,7 +121,7 @@ def test_an_origin_that_no_browser_names_is_refused(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "hosts", ["a, b", "https://a.org", "a.org:80", "a.org/", "*.a.org", ",", "b\u00fccher.org"]
 )
-def test_a_host_that_no_browser_names_is_refused(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
-    monkeypatch.setenv("HOSTS", hosts)
+def test_a_host_that_no_browser_names_is_refused(own: pytest.MonkeyPatch, hosts: str) -> None:
+    own.setenv("HOSTS", hosts)
     with pytest.raises(InvalidSetting, match="HOSTS must hold host names"):
         env_hosts("HOSTS", "", "")
