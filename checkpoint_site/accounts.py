@@ -22,7 +22,7 @@ from django.shortcuts import redirect
 from django.utils.crypto import salted_hmac
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from checkpoint_site.middleware.throttle import client_address, parsed_address
+from checkpoint_site.middleware.throttle import address_of, parsed_address
 from viewer.models import InvitationState
 from viewer.records.audit import Action, Audited, act_as, record
 from viewer.records.permissions import add_member, remove_member, team_named
@@ -56,9 +56,7 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the address that the list of sessions shows."""
-        remote = request.META.get("REMOTE_ADDR") or ""
-        found = parsed_address(client_address(remote, request.headers.get("X-Forwarded-For", "")))
-        return str(found or UNKNOWN)
+        return str(parsed_address(address_of(request)) or UNKNOWN)
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):

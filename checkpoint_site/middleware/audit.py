@@ -16,7 +16,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from checkpoint_site.middleware.throttle import client_address
+from checkpoint_site.middleware.throttle import address_of
 from viewer.records.audit import Action, Actor, ActorKind, Audited, Result, act_as, acting, record
 
 # What opening each address is. Lists, and parts of a page that show no more than the page, are not recorded.
@@ -213,12 +213,10 @@ class Audit:
         """Name the actor. Views that respond without a data folder have none."""
         if getattr(view, "without_data", False):
             return
-        remote = request.META.get("REMOTE_ADDR") or ""
-        address = client_address(remote, request.headers.get("X-Forwarded-For", ""))
         user = request.user if request.user.is_authenticated else None
         kind = ActorKind.USER if user else ActorKind.VISITOR
         token = getattr(request, "token", None)
-        acting.set(Actor(kind, request.user.get_username(), address, user, token))
+        acting.set(Actor(kind, request.user.get_username(), address_of(request), user, token))
 
 
 def record_request(request: HttpRequest, response: HttpResponseBase, actor: Actor) -> None:

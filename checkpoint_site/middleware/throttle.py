@@ -246,10 +246,15 @@ throttled_reset_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, "pass
 throttled_share_links = throttled_links("share", {HTTPStatus.NOT_FOUND}, "shared/too_many.html")
 
 
+def address_of(request: HttpRequest) -> str:
+    """Return the address of a request's client."""
+    remote = request.META.get("REMOTE_ADDR") or ""
+    return client_address(remote, request.headers.get("X-Forwarded-For", ""))
+
+
 def address_key(kind: str, request: HttpRequest) -> AttemptKey:
     """Return the key for the address of a request's client."""
-    remote = request.META.get("REMOTE_ADDR") or ""
-    return AttemptKey(kind, network_of(client_address(remote, request.headers.get("X-Forwarded-For", ""))))
+    return AttemptKey(kind, network_of(address_of(request)))
 
 
 def throttled_share_sockets(sockets: Sockets) -> Sockets:
