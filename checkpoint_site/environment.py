@@ -87,10 +87,10 @@ def env_number(
     return _number(name, env_text(name, str(default), text, shown, "number"), least, most)
 
 
-def env_number_or_none(name: str, least: int, text: str, *, most: int = MAX_DAYS) -> int | None:
-    """Return the variable as an integer, None if it is empty. Raise InvalidSetting for anything else."""
+def env_days(name: str, text: str) -> int | None:
+    """Return the variable as 2 or more days, None if it is empty. Raise InvalidSetting for anything else."""
     value = env_text(name, "", text, "off", "number")
-    return _number(name, value, least, most) if value else None
+    return _number(name, value, 2, MAX_DAYS) if value else None
 
 
 def _number(name: str, value: str, least: int, most: int) -> int:
@@ -338,17 +338,16 @@ def create_folder(name: str, folder: Path) -> list[Path]:
     Raise InvalidSetting if it cannot be created or written, and then leave nothing of it; also if ``up``
     serves it and it has disappeared.
     """
+    shown = f"{name}: the folder {shortened(str(folder), MAX_SHOWN)}"
     if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():
-        advice = "Restore it, or stop Forkline and start it again"
-        raise InvalidSetting(f"{name}: the folder {shortened(str(folder), MAX_SHOWN)} is missing. {advice}.")
+        raise InvalidSetting(f"{shown} is missing. Restore it, or stop Forkline and start it again.")
     try:
         created = _created_folders(folder)
     except OSError as error:
-        shown = shortened(str(folder), MAX_SHOWN)
-        raise InvalidSetting(f"{name}: the folder {shown} cannot be created ({error.strerror}).") from None
+        raise InvalidSetting(f"{shown} cannot be created ({error.strerror}).") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         remove_empty(created)
-        raise InvalidSetting(f"{name}: the folder {shortened(str(folder), MAX_SHOWN)} is not writable.")
+        raise InvalidSetting(f"{shown} is not writable.")
     return created
 
 

@@ -131,8 +131,9 @@ def visitor_of(request: HttpRequest) -> Visitor | None:
 
 def busy() -> HttpResponse:
     """Return the response to a visitor if too many others wait."""
-    response = HttpResponse("Too many visitors. Try again in a few seconds.\n", content_type="text/plain")
-    response.status_code = 503
-    response["Retry-After"] = str(RETRY_SECONDS)
-    response["Cache-Control"] = "no-store"
-    return response
+    return HttpResponse(
+        "Too many visitors. Try again in a few seconds.\n",
+        status=503,
+        content_type="text/plain",
+        headers={"Retry-After": str(RETRY_SECONDS), "Cache-Control": "no-store"},
+    )

@@ -14,13 +14,13 @@ from checkpoint_site.environment import (
     env_choice,
     env_database,
     env_databases,
+    env_days,
     env_exact_origins,
     env_file,
     env_flag,
     env_folder,
     env_hosts,
     env_number,
-    env_number_or_none,
     env_origins,
     env_paths,
     env_provider,
@@ -217,14 +217,12 @@ SCRATCH_DAYS = env_number(
     most=MAX_DAYS,
 )
 # Younger jobs count towards the limits of a day (viewer/host/jobs/retention.py).
-RETENTION_EVENT_DAYS = env_number_or_none(
+RETENTION_EVENT_DAYS = env_days(
     "RETENTION_EVENT_DAYS",
-    2,
     "Days after which the worker removes the events of ended jobs, once a day, as `clean --events` does.",
 )
-RETENTION_JOB_DAYS = env_number_or_none(
+RETENTION_JOB_DAYS = env_days(
     "RETENTION_JOB_DAYS",
-    2,
     "Days after which the worker removes jobs that ended without a checkpoint and did not succeed, once a"
     " day, as `clean --jobs` does.",
 )
@@ -254,8 +252,8 @@ AUDIT_FILE = env_file(
 )
 if AUDIT_FILE and not AUDIT:
     raise InvalidSetting("AUDIT_FILE needs AUDIT=1.")
-RETENTION_AUDIT_DAYS = env_number_or_none(
-    "RETENTION_AUDIT_DAYS", 2, "Days after which the worker removes entries of the audit trail, once a day."
+RETENTION_AUDIT_DAYS = env_days(
+    "RETENTION_AUDIT_DAYS", "Days after which the worker removes entries of the audit trail, once a day."
 )
 
 SHARING = env_flag(

@@ -44,7 +44,6 @@ def entrance(name: str) -> accounts.View:
 
 
 second_factor = login_not_required(throttled_passwords(accounts.allauth_view("mfa.base.views.authenticate")))
-from_provider = to_provider(f"{OIDC}.callback")
 # The picture with the secret of an authenticator app is in the page.
 activate_totp = csp_update({"img-src": ["data:"]})(own("mfa.totp.views.activate_totp"))
 

@@ -69,11 +69,12 @@ def trace_requests(get_response: GetResponse) -> GetResponse:
     tracer = tracer_of(settings.VERSION)
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
+        from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind, StatusCode
 
         method = request.method if request.method in METHODS else "_OTHER"
         # Each request is a trace of its own: any client could name another one in a header.
-        span = tracer.start_span(str(method), kind=SpanKind.SERVER, context=no_context())
+        span = tracer.start_span(str(method), kind=SpanKind.SERVER, context=Context())
         with counted() as queries:
             response = get_response(request)
         if request.resolver_match:
@@ -97,13 +98,6 @@ def counted() -> Iterator[Queries]:
     queries = Queries()
     with connection.execute_wrapper(queries):
         yield queries
-
-
-def no_context() -> Any:
-    """Return a context without a parent."""
-    from opentelemetry.context import Context
-
-    return Context()
 
 
 def tracer_of(version: str) -> Any:

@@ -139,9 +139,6 @@ class RowAndFileChanges:
             part.close()
 
 
-# Notification of changes that any process makes, behind one interface.
-
-
 class Changes(Protocol):
     """What has changed since the last call, or since the notification began."""
 

@@ -79,9 +79,6 @@ def _mode(*, shared: bool) -> int:
     return fcntl.LOCK_SH if shared else fcntl.LOCK_EX
 
 
-# Locks between processes, behind one interface. Only the implementation knows what a lock is made of.
-
-
 class Lock(Protocol):
     """A lock that is released when the process that holds it exits, however it exits."""
 

@@ -50,8 +50,11 @@ def create_tables() -> None:
             if model._meta.can_migrate(connection):
                 editor.create_model(model)
         if postgresql.is_used():
+            from procrastinate.schema import SchemaManager
+
             widen_links(editor)
-            create_procrastinate(editor)
+            # What the queue's migrations do: they are statements, and its models are not managed.
+            editor.execute(SchemaManager.get_schema(), params=None)
         for statement in editor.deferred_sql:
             editor.execute(statement, params=None)
         editor.deferred_sql.clear()
@@ -70,13 +73,6 @@ def widen_links(editor: BaseDatabaseSchemaEditor) -> None:
             table = model._meta.db_table
             editor.execute(f'ALTER TABLE "{table}" ALTER COLUMN id TYPE bigint')
             editor.execute(f'ALTER SEQUENCE "{table}_id_seq" AS bigint')
-
-
-def create_procrastinate(editor: BaseDatabaseSchemaEditor) -> None:
-    """Create what the queue's migrations do. They are statements, and its models are not managed."""
-    from procrastinate.schema import SchemaManager
-
-    editor.execute(SchemaManager.get_schema(), params=None)
 
 
 def apply_migrations() -> None:

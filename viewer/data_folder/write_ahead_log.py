@@ -33,7 +33,9 @@ def clear_log(attempts: int = ATTEMPTS) -> bool:
         for attempt in range(attempts):
             if attempt:
                 time.sleep(SECONDS_BETWEEN)
-            if _is_emptied():
+            with connection.cursor() as cursor:
+                is_emptied = sqlite_pragmas.empty_log(cursor, LOCK_MILLISECONDS)
+            if is_emptied:
                 pending.unlink(missing_ok=True)
                 return True
     except (DatabaseError, OSError):
@@ -49,8 +51,3 @@ def clear_if_pending() -> None:
 
 def _pending() -> Path:
     return Path(settings.DATA_DIR) / "log-not-emptied"
-
-
-def _is_emptied() -> bool:
-    with connection.cursor() as cursor:
-        return sqlite_pragmas.empty_log(cursor, LOCK_MILLISECONDS)

@@ -226,9 +226,6 @@ def run(runner: Path, folder: str) -> None:
     runpy.run_path(str(runner), run_name="__main__")
 
 
-# The program of a prewarmed process: imports the engine, waits, and forks itself for each job.
-
-
 LIFELINE = 0
 # How often to check whether the worker is running, after it closed the lifeline.
 POLL_MILLISECONDS = 1000

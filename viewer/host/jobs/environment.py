@@ -250,7 +250,7 @@ GUARD_FOLDER = Path(__file__).resolve().parents[2] / "runners" / "forkline_guard
 GUARD = "FORKLINE_GUARD"
 # Set in a preflight check, to the environment file that it may not read.
 PREFLIGHT = "FORKLINE_PREFLIGHT"
-# The connection to the database of a job's location (viewer/runners/forkline_langgraph/postgresql).
+# The connection to the database of a job's location (viewer/runners/forkline_langgraph/checkpoints.py).
 STORE_VARIABLE = "FORKLINE_STORE"
 # Identifies every process of a job, so that the whole tree can be found.
 MARKER = "FORKLINE_JOB"

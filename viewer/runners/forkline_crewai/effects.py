@@ -378,14 +378,11 @@ def _models_in(saved: Mapping[str, Any], environment: Mapping[str, str]) -> Iter
     for owner in owners:
         for field in ("llm", "function_calling_llm", "manager_llm", "planning_llm"):
             model = owner.get(field)
+            is_planner = field == "planning_llm" and owner.get("planning") and "tasks" in owner
             if (isinstance(model, str) and model) or (isinstance(model, dict) and model.get("model")):
                 yield model
-            elif (field == "llm" and "role" in owner) or (field == "planning_llm" and _plans(owner)):
+            elif (field == "llm" and "role" in owner) or is_planner:
                 yield default
-
-
-def _plans(owner: Mapping[str, Any]) -> bool:
-    return bool(owner.get("planning")) and "tasks" in owner
 
 
 def _tools_in(saved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

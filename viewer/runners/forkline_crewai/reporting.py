@@ -156,11 +156,8 @@ WRITERS: dict[str, Callable[..., None]] = {
 }
 
 
-def flush(seconds: float = MAX_SECONDS) -> bool:
-    """Wait until no event handler is running. Return False if one still runs after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while crewai_event_bus._pending_futures:
-        if time.monotonic() > deadline:
-            return False
-        crewai_event_bus.flush(timeout=max(0.01, deadline - time.monotonic()))
-    return True
+def flush() -> None:
+    """Wait until no event handler is running, at most ``MAX_SECONDS``."""
+    deadline = time.monotonic() + MAX_SECONDS
+    while crewai_event_bus._pending_futures and (left := deadline - time.monotonic()) > 0:
+        crewai_event_bus.flush(timeout=max(0.01, left))

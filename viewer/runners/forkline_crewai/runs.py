@@ -57,7 +57,9 @@ def prepare_agent(
     restoring.write_first(state, request, edited=bool(request["inputs"]))
     if request["inputs"] and hasattr(agent, "_restore_runtime"):
         # Newer engines record the messages only at an agent's first start, and this is a second one.
-        crewai_event_bus.emit(agent, _start_event(agent, messages))
+        info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
+        started = LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)
+        crewai_event_bus.emit(agent, started)
     return agent
 
 
@@ -92,11 +94,6 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
 
 def _is_kept(request: Request) -> bool:
     return any(step["action"] == "kept" for step in request["steps"])
-
-
-def _start_event(agent: Any, messages: Any) -> Any:
-    info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
-    return LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)
 
 
 # Any run, new or from a checkpoint.

@@ -100,11 +100,6 @@ def opened_in_loop(manager: Any) -> Iterator[Any]:
             raise error
 
 
-def is_loop_used() -> bool:
-    """Return whether anything has run in the loop."""
-    return bool(_loops)
-
-
 def close_loop() -> None:
     """Cancel the remaining tasks and close the loop. Does nothing if no loop was used."""
     while _loops:
@@ -240,7 +235,7 @@ def is_async(graph: Any) -> bool:
 
     It must if it was made there, or if one of its nodes, or of the graphs inside it, is async only.
     """
-    return is_loop_used() or any(_is_async(step) for node in graph.nodes.values() for step in _steps(node))
+    return bool(_loops) or any(_is_async(step) for node in graph.nodes.values() for step in _steps(node))
 
 
 def _steps(node: Any) -> Iterator[Any]:

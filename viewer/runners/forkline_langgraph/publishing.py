@@ -240,7 +240,7 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[CheckpointKe
             store.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread))
     for writes in fork.writes:
         at = writes.address._replace(thread=thread)
-        if writes.address not in missing and writes.task in _tasks_at(store, at):
+        if writes.address not in missing and any(one.task_id == writes.task for one in store.rows.writes(at)):
             # Writes that the user's thread already has are never changed.
             if fork.stores_changes or writes.sends_tasks:
                 raise Refused("langgraph.writes_differ")
@@ -253,11 +253,6 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[CheckpointKe
         if row.address in missing
     ):
         raise Refused("langgraph.not_all_written")
-
-
-def _tasks_at(store: WriteStore, at: CheckpointKey) -> set[str]:
-    """Return the tasks that have written something at a checkpoint."""
-    return {one.task_id for one in store.rows.writes(at)}
 
 
 def _config(fork: Fork, row: ScratchRow, thread: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import errno
 import os
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,10 +40,8 @@ class Pin:
     def hold(self) -> None:
         """Open what is at the path, if anything, and hold it open."""
         if self._descriptor is None:
-            try:
+            with suppress(FileNotFoundError):
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return
 
     def check(self) -> None:
         """Raise Moved if something else, or nothing, is at the path of what is held."""
@@ -100,12 +98,10 @@ def delete(one: Written, store_kind: StoreKind) -> bool:
     """
     if store_kind == "sqlite":
         return _delete_row(one)
-    try:
+    with suppress(FileNotFoundError):
         if _mark_of_file(one.path) != one.mark:
             return False
         Path(one.path).unlink()
-    except FileNotFoundError:
-        return True
     return True
 
 

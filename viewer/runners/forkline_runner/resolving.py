@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import (
     BuiltinImporter,
     FileFinder,
@@ -33,7 +34,6 @@ EXTENDING = {"extend_path", "declare_namespace"}
 REFUSED_EVENTS = {"import", "exec", "ctypes.dlopen", "os.system", "os.fork", "os.forkpty", "pty.spawn"}
 REFUSED_PREFIXES = ("subprocess.", "os.exec", "os.posix_spawn", "os.spawn", "socket.")
 _asking = threading.local()
-_is_audited = False
 
 
 @dataclass(frozen=True)
@@ -224,11 +224,9 @@ def _asked(finder: Any, *arguments: Any) -> ModuleSpec | None:
         del _asking.is_active
 
 
+@cache
 def _audit_once() -> None:
-    global _is_audited  # noqa: PLW0603
-    if not _is_audited:
-        _is_audited = True
-        sys.addaudithook(_refuse_while_asking)
+    sys.addaudithook(_refuse_while_asking)
 
 
 def _refuse_while_asking(event: str, arguments: Any) -> None:
