@@ -11,12 +11,11 @@ from viewer.engines.langgraph import identifiers, super_steps
 from viewer.engines.langgraph.channels import ChangedChannel, changed_channels, snapshot_in
 from viewer.engines.langgraph.project_source import INPUT
 from viewer.engines.langgraph.super_steps import mapping, sequence
+from viewer.engines.langgraph.tables import CONTROL
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
 # The newest known version of the layout of checkpoints.
 NEWEST_VERSION = 4
-# The prefixes of channels that drive the graph and are not part of its state.
-_CONTROL = ("__", "branch:", "join:", "start:")
 _VALUES = "channel_values"
 # The channel of an answer.
 RESUMED = "__resume__"
@@ -263,7 +262,7 @@ def kickoff_inputs(contents: Contents, kind: str = "") -> Mapping[str, Any]:
 
 def is_control(channel: str) -> bool:
     """Whether a channel only drives the graph."""
-    return channel.startswith(_CONTROL)
+    return channel.startswith(CONTROL)
 
 
 def tasks_in(body: Mapping[str, Any]) -> list[Task]:

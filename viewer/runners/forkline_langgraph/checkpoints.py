@@ -24,6 +24,7 @@ from forkline_runner.reporting import Refused
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.engines.langgraph.tables import (
+        CONTROL,
         TASKS,
         UNLIMITED,
         BodyRow,
@@ -36,11 +37,21 @@ if TYPE_CHECKING:
     from viewer.engines.langgraph.tables.sqlite import SqliteRows
     from viewer.engines.runner_request import Request
 else:
-    from forkline_tables import TASKS, UNLIMITED, BodyRow, CheckpointKey, Key, Rows, WriteRow, postgresql
+    from forkline_tables import (
+        CONTROL,
+        TASKS,
+        UNLIMITED,
+        BodyRow,
+        CheckpointKey,
+        Key,
+        Rows,
+        WriteRow,
+        postgresql,
+    )
     from forkline_tables.sqlite import SqliteRows
 
 # Of the tables, what other modules need.
-__all__ = ["TASKS", "CheckpointKey", "Key", "Rows", "SqliteRows", "WriteRow", "postgresql"]
+__all__ = ["CONTROL", "TASKS", "CheckpointKey", "Key", "Rows", "SqliteRows", "WriteRow", "postgresql"]
 
 # The engine's extension type of a channel's snapshot (langgraph/checkpoint/serde/jsonplus.py).
 SNAPSHOT = 7
@@ -123,8 +134,8 @@ class Source(Protocol):
 def opened(path: Path, scratch: Path) -> Iterator[Source]:
     """Yield the threads of a store. ``scratch``: the folder for a copy, if one is needed. Raises Refused."""
     if is_database(path):
-        with opened_database(path) as found:
-            yield found
+        with in_transaction(path, "REPEATABLE READ", TIMEOUT_MILLISECONDS, read_only=True) as connection:
+            yield PostgresqlSource(connection)
         return
     with opened_file(path, scratch) as file:
         yield SqliteSource(file)
@@ -290,13 +301,6 @@ def parents_in(metadata: Any) -> dict[str, Any]:
     except (ValueError, AttributeError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-@contextmanager
-def opened_database(path: object) -> Iterator[PostgresqlSource]:
-    """Yield the threads of a database, in one transaction. Raises Refused."""
-    with in_transaction(path, "REPEATABLE READ", TIMEOUT_MILLISECONDS, read_only=True) as connection:
-        yield PostgresqlSource(connection)
 
 
 @contextmanager

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 # As many as Forkline draws (viewer/records/lineage/graphs.py).
 MAX_NODES, MAX_EDGES = 200, 1000
 MAX_NAME, MAX_LABEL = 100, 60
-START, END = "__start__", "__end__"
 
 # An edge: the nodes, whether it is conditional, and the name of the condition's result.
 Edge = tuple[str, str, bool, str]
@@ -87,7 +86,7 @@ def _name(key: str) -> str:
 
 def _is_inner_end(node: str) -> bool:
     graph, _slash, name = node.rpartition("/")
-    return bool(graph) and name in (START, END)
+    return bool(graph) and name in (runs.START, runs.END)
 
 
 def _without(node: str, edges: Sequence[Edge]) -> Iterator[Edge]:
@@ -102,8 +101,6 @@ def _without(node: str, edges: Sequence[Edge]) -> Iterator[Edge]:
 
 MAX_CHANNELS = 200
 MAX_DEFAULT = 500
-# Prefixes of channels that control the graph and are not part of its state.
-CONTROL = ("__", "branch:", "join:", "start:")
 # The types of a JSON schema. ``bool`` comes before ``int``, whose subclass it is.
 TYPES: Mapping[type, str] = {
     bool: "boolean",
@@ -133,7 +130,7 @@ def channels_of(graph: Any) -> list[Found]:
     found = [
         {"name": name, "type": type_name(getattr(channel, "typ", None)), "reducer": reducer_of(channel)}
         for name, channel in graph.channels.items()
-        if not name.startswith(CONTROL) and not _is_trigger(graph, name)
+        if not name.startswith(checkpoints.CONTROL) and not _is_trigger(graph, name)
     ]
     return found[:MAX_CHANNELS]
 

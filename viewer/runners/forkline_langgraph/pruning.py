@@ -33,8 +33,6 @@ from forkline_runner.reporting import Refused
 # A thread that was written to in the last minute may have a run.
 RECENT_SECONDS = 60
 TIMEOUT_MILLISECONDS = "120000"
-# The engine's own channels. None of them is a ``DeltaChannel``.
-INTERNAL = ("__", "branch:", "join:", "start:")
 # From this version on, a checkpoint does not need the tasks that its parent's tasks sent. It is the newest.
 KEEPS_SENDS = 4
 
@@ -403,7 +401,7 @@ def _mapping(text: Any) -> dict[str, Any]:
 
 def _decoded(checkpoint: Any, present: Any) -> Decoded:
     channels = {str(one) for one in checkpoint["channel_versions"]}
-    absent = {one for one in channels - set(present) if not one.startswith(INTERNAL)}
+    absent = {one for one in channels - set(present) if not one.startswith(checkpoints.CONTROL)}
     version = checkpoint.get("v")
     return Decoded(version if isinstance(version, int) else 0, set(present), absent)
 

@@ -276,7 +276,7 @@ def node_of(unit: str, graph: Any) -> str:
 
 def nodes_of(graph: Any) -> list[str]:
     """Return the nodes that an update can be attributed to."""
-    return [name for name in graph.nodes if name != "__start__"]
+    return [name for name in graph.nodes if name != START]
 
 
 def typed_values(values: Mapping[str, Any], loadable: Loadable) -> dict[str, Any]:

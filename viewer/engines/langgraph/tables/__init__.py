@@ -21,6 +21,8 @@ MAX_ID_BYTES = 4096
 UNLIMITED = 2**40
 # The channel of the engine's internal writes that start tasks of the next step.
 TASKS = "__pregel_tasks"
+# The prefixes of channels that drive the graph and are not part of its state. None is a ``DeltaChannel``.
+CONTROL = ("__", "branch:", "join:", "start:")
 # Returns the rows of a statement with these values, perhaps one by one.
 Query = Callable[..., Iterable[tuple[Any, ...]]]
 # The namespace and id of a checkpoint in a thread.
