@@ -18,6 +18,7 @@ from crewai.tasks.task_output import TaskOutput
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from forkline_crewai import components, entry_points, models, restoring
+from forkline_crewai.effects import dicts_in
 from forkline_crewai.flow_types import may_be_object, type_of
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import tasks
@@ -38,7 +39,7 @@ def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[s
 
     Newer engines save every output with its method's name, older ones only the outputs.
     """
-    outputs = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
+    outputs = dicts_in(saved.get("checkpoint_method_outputs"))
     named = [entry for entry in outputs if entry.keys() >= {"method", "output"}]
     results: dict[str, list[Any]] = {}
     for entry in named:

@@ -25,6 +25,7 @@ from crewai.utilities.agent_utils import get_tool_names, parse_tools, render_tex
 
 from forkline_crewai import components, entry_points, reporting
 from forkline_crewai.components import can_produce, filled
+from forkline_crewai.effects import dicts_in
 from forkline_crewai.patches import recording, tasks
 from forkline_runner import project
 from forkline_runner.calls import Answer, messages_of, parameters_of, replay, tools_of
@@ -119,7 +120,7 @@ def _agents_of(crew: Any) -> Iterator[Any]:
 
 def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
     """Return the agents' roles in the checkpoint by ``id()`` of the agent, found through their tasks."""
-    by_id = {str(agent.get("id")): agent for agent in saved.get("agents") or [] if isinstance(agent, dict)}
+    by_id = {str(agent.get("id")): agent for agent in dicts_in(saved.get("agents"))}
     tasks = {str(task.get("id")): task for task in saved.get("tasks") or []}
     roles: dict[int, set[str]] = {}
     for task in crew.tasks:

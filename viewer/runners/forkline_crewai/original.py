@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from forkline_crewai.effects import dicts_in
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def root_of(body: Mapping[str, Any], kind: str) -> Entity:
 
 def edit_crew(crew: Entity, request: Request) -> None:
     """Edit or remove the outputs of the crew's tasks. Raises Refused if the plan or an edit does not fit."""
-    tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
+    tasks = dicts_in(crew.get("tasks"))
     planned = [step["task"] for step in request["steps"]]
     if planned and planned != [str(task.get("id")) for task in tasks]:
         raise Refused("crewai.plan_outdated")
