@@ -173,3 +173,13 @@ def test_readers_enforce_the_limits(many: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_BYTES = 1000
     import_location(open_location(many))
     assert Location.objects.get().problems.count() == COUNT
+
+
+@pytest.mark.parametrize("note", [b"\xff\xfe", b"soon row", b"1.5 \xff", b""])
+def test_a_note_of_any_bytes_names_no_row(note: bytes) -> None:
+    reader = pool.ReaderProcess()
+    try:
+        os.pwrite(reader._note.fileno(), note, 0)
+        assert reader.noted_row() == ("", 0.0)
+    finally:
+        reader.end()

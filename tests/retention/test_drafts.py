@@ -73,7 +73,8 @@ def test_a_published_fork_keeps_its_store_for_a_while(run: Run) -> None:
 def test_a_fork_that_was_published_by_another_job_loses_its_store(run: Run) -> None:
     job = forked(run, OLD)
     row = Checkpoint.objects.get(run=run)
-    published(Job.objects.create(kind="publish", location=run.location, run=run, checkpoint=row))
+    publication = {"location": run.location, "run": run, "checkpoint": row}
+    published(Job.objects.create(kind="publish", status="succeeded", **publication))
     assert not is_there(job)
 
 
@@ -83,6 +84,15 @@ def test_a_job_that_wrote_nothing_loses_its_store(run: Run) -> None:
 
 def test_an_unfinished_job_keeps_its_store(run: Run) -> None:
     assert is_there(forked(run, OLD, status="running", writes=False))
+
+
+def test_the_store_from_which_a_job_will_start_stays(run: Run) -> None:
+    job = forked(run, OLD)
+    published(job)
+    row = Checkpoint.objects.get(run=run)
+    later = Job.objects.create(kind="fork", location=run.location, run=run, checkpoint=row, branch="later")
+    assert is_there(job)
+    assert later.request_cancel() and not is_there(job)
 
 
 def test_the_store_is_deleted_with_its_run(run: Run) -> None:

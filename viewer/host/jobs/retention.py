@@ -41,6 +41,8 @@ def delete_drafts() -> int:
     stored, now = draft_files(), timezone.now()
     drafts = zip(stored, drafts_of(stored), strict=True)
     unneeded = {one.job for one, draft in drafts if draft.removed_at is not None and draft.removed_at <= now}
+    starts = Checkpoint.objects.filter(Checkpoint.IS_SCRATCH, jobs__in=Job.objects.unfinished())
+    unneeded -= {checkpoint.scratch_job for checkpoint in starts.only("source_key")}
     for storage in storages("jobs"):
         if storage.name in unneeded:
             storage.delete_draft()

@@ -114,8 +114,11 @@ class ReaderProcess:
 
         The row is empty if the query has read none.
         """
-        seconds, _space, row = os.pread(self._note.fileno(), NOTE_BYTES, 0).decode().partition(" ")
-        return row.strip(), float(seconds or 0)
+        seconds, _space, row = os.pread(self._note.fileno(), NOTE_BYTES, 0).partition(b" ")
+        with suppress(ValueError):
+            return row.decode().strip(), float(seconds or 0)
+        # The reader, which parses hostile bytes, wrote something else.
+        return "", 0.0
 
     def close(self) -> bool:
         """Make the process close its store. Returns whether it has confirmed that."""
