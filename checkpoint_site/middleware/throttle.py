@@ -12,6 +12,7 @@ import ipaddress
 import math
 import threading
 import time
+import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -199,7 +200,9 @@ def throttled_mail(view: View) -> View:
 def account_keys(request: HttpRequest) -> list[AttemptKey]:
     """Return the keys for the accounts whose password or second factor a form may have."""
     keys = []
-    if name := request.POST.get("username", "").strip().casefold()[:150]:
+    # The login form reads a name in this form, in which many ways to write it are the same.
+    typed = unicodedata.normalize("NFKC", request.POST.get("username", "").strip())
+    if name := typed.casefold()[:150]:
         keys.append(AttemptKey("account", name))
     # Of a person who is logged in, or whose password was right.
     login = unstash_login(request, peek=True)

@@ -89,6 +89,16 @@ def test_guesses_for_one_account_from_many_addresses_are_limited(ada: User, coun
     assert by_password("reading") == (302, "")
 
 
+def test_all_ways_to_write_a_name_count_for_one_account(ada: User) -> None:
+    full_width = {ord(letter): ord(letter) + 0xFEE0 for letter in "adAD"}
+    names = [one.translate(full_width) if wide else one for one in ("ada", "ADA", "Ada") for wide in (0, 1)]
+    assert by_password("reading", name=names[1]) == (302, "")
+    answers = [
+        by_password("wrong", f"198.51.100.{number}", name=names[number % len(names)]) for number in range(40)
+    ]
+    assert [status for status, _ in answers].count(200) == 20
+
+
 def test_a_login_link_works_whatever_else_failed(ada: User) -> None:
     link = login_link(ada)
     forged = link.replace("sesame=", "sesame=A")
