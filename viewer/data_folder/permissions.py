@@ -178,8 +178,9 @@ def hand_on() -> None:
 
 
 def _from_parent() -> Opened | None:
-    path, _mark, marks = os.environ.get(SERVED, "").partition("|")
-    folder, _mark, database = marks.partition("|")
+    # The path may hold the sign as well.
+    named, _sign, database = os.environ.get(SERVED, "").rpartition("|")
+    path, _sign, folder = named.rpartition("|")
     return Opened(folder, database) if path == str(settings.DATA_DIR) and database else None
 
 

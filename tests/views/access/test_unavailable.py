@@ -55,7 +55,12 @@ def test_pages_name_the_missing_folder_or_file(
     assert "There is no database in" in permissions.problem_while_served()
 
 
-def test_programs_of_up_refuse_a_replaced_folder(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["data", "a|b"])
+def test_programs_of_up_refuse_a_replaced_folder(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    settings.DATA_DIR = tmp_path / name
+    settings.DATA_DIR.mkdir()
     monkeypatch.setattr(permissions, "_opened", None)
     monkeypatch.setenv(permissions.SERVED, f"{settings.DATA_DIR}|1:1|1:1")
     assert "was replaced" in permissions.what_changed()
