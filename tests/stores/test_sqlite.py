@@ -1,5 +1,6 @@
 """SQLite stores are read without changing them, with and without a writer."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -286,6 +287,27 @@ def test_a_hot_journal_is_reported_and_not_deleted(tmp_path: Path) -> None:
     before = hashes_below(tmp_path)
     read_or_refused(path)
     assert hashes_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("mode", ["WAL", "PERSIST"])
+def test_reading_as_root_gives_no_file_to_another_user(mode: str, tmp_path: Path) -> None:
+    """SQLite would give a log to the owner of the database, and its writer could no longer write."""
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    killed = (
+        f"import sqlite3, os; c = sqlite3.connect({str(path)!r}, isolation_level=None);"
+        f"c.execute('PRAGMA journal_mode={mode}');"
+        f"c.execute({ONE_MORE.format('20270101T000000_deadbeef')!r}); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    others = [one for one in path.parent.iterdir() if one.name.startswith(f"{path.name}-")]
+    for one in others if os.geteuid() == 0 else ():
+        os.chown(one, 4321, 4321)
+    before = {one: one.stat() for one in path.parent.iterdir()}
+    assert others and "20270101T000000_deadbeef" in read_all(path)[0]
+    for one in path.parent.iterdir():
+        was, now = before[one], one.stat()
+        assert (now.st_uid, now.st_gid, now.st_mode) == (was.st_uid, was.st_gid, was.st_mode)
+        assert (now.st_ctime_ns, now.st_mtime_ns) == (was.st_ctime_ns, was.st_mtime_ns)
 
 
 def test_a_lock_is_waited_for_and_then_reported(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A SQLite file of another program, read without changing the file or its folder."""
 
+import ctypes
 import fcntl
 import os
 import stat
@@ -140,6 +141,19 @@ class _WithoutLogs(apsw.VFS):
 
 
 _WITHOUT_LOGS = _WithoutLogs()
+
+
+def _leave_owners() -> None:
+    """Have SQLite give no file to another user.
+
+    As root, it gives each log, index and journal that it opens to the owner of the database, also to read it.
+    Then the program that made them can no longer write. It does so if ``geteuid`` returns 0.
+    """
+    not_root = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value or 0
+    _WITHOUT_LOGS.xSetSystemCall("geteuid", not_root)
+
+
+_leave_owners()
 
 
 class ReadonlyDatabase:
