@@ -159,3 +159,10 @@ def test_the_keys_of_a_location_are_listed_without_their_values(
     assert key["last"]["path"] == ".entities[0].checkpoint_inputs.api_key" and key["first_seen"]
     assert (text["kind"], text["checkpoints"]) == ("text", 1)
     assert SECRET not in terminal.text("keys", location.path)
+
+
+def test_a_key_of_many_events_is_one_place(runner: Client, crew_location: Location) -> None:
+    page = runner.get(reverse("location-keys", args=[crew_location.uid])).content.decode()
+    places = re.findall(r'<span class="mono">(.+?)</span>', page)
+    assert ".event_record.nodes[].event.agent.llm.api_key" in places
+    assert len(places) == len(set(places)) and not any("-" in place for place in places)
