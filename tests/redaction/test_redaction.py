@@ -272,6 +272,33 @@ def test_what_resembles_a_schema_or_a_placeholder_hides_no_secret(value: Any) ->
         assert KEY not in made and PASSWORD not in made
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"header_name": "X-Api-Key", "header_value": KEY},
+        {"variableValue": KEY, "scope": "all", "variableName": "OPENAI_API_KEY"},
+        {"env_key": "DB_PASSWORD", "is_secret": True, "env_value": f"x-{KEY}"},
+        {"a": [{"SECRET_NAME": "db_password", "SECRET_VALUE": [KEY]}]},
+    ],
+)
+def test_a_value_is_redacted_if_the_field_of_its_name_has_the_same_prefix(value: Any) -> None:
+    for made in both_ways({"first": "x", "in": value, "then": "more"}):
+        assert KEY not in made and "more" in made
+
+
+def test_other_pairs_are_shown() -> None:
+    value = {
+        "tool_name": "get_token",
+        "tool_value": "a few words",
+        "field_name": "Colour",
+        "field_value": KEY,
+        "task_name": "Rotate the API key",
+        "other_value": KEY,
+    }
+    for made in both_ways(value):
+        assert json.loads(made) == value
+
+
 def test_schemas_and_placeholders_are_shown() -> None:
     value = {
         "password": {"type": "string", "description": "of the user"},

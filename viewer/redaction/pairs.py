@@ -149,6 +149,17 @@ VALUE_FIELDS = frozenset(
     ["value", "val", "values", "content", "default", "string_value", "stringvalue", "secret", "current"]
 )
 
+# In other such fields, a prefix precedes both words: header_name and header_value, envKey and envValue.
+_NAME_WORDS, _VALUE_WORDS = ("name", "Name", "NAME", "key", "Key", "KEY"), ("value", "Value", "VALUE")
+
+
+def fields_of_value(name: str) -> tuple[str, ...]:
+    """Return the names of the fields that may hold the value, if a field with this name holds its name."""
+    prefixes = (name.removesuffix(word) for word in _NAME_WORDS if name.endswith(word))
+    prefix = next(prefixes, "")
+    return tuple(prefix + word for word in _VALUE_WORDS) if prefix else ()
+
+
 _FIELD = "|".join(sorted(NAME_FIELDS))
 _VALUE = "|".join(sorted(VALUE_FIELDS, key=len, reverse=True))
 _PAIR = compiled(

@@ -15,7 +15,7 @@ from viewer.redaction import MARKER, hidden
 from viewer.redaction.keywords import KeywordSearch, keywords
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text, spans_in
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
-from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
+from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, fields_of_value, is_paired_secret
 from viewer.redaction.patterns import (
     INVISIBLE,
     TextSpan,
@@ -141,6 +141,7 @@ def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secr
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
     named = _paired(item)
+    others = _paired_by_prefix(item)
     # A model signs what it thought. Without the signature, the thought cannot be sent again.
     harmless = SIGNED if not SIGNED_WITH.isdisjoint(item) else ()
     return [
@@ -148,7 +149,8 @@ def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secr
             name,
             inner,
             ("" if name in harmless else secrecy_below(name, secrecy))
-            or (named if name.lower() in VALUE_FIELDS else ""),
+            or (named if name.lower() in VALUE_FIELDS else "")
+            or others.get(name, ""),
         )
         for name, inner in item.items()
     ]
@@ -195,6 +197,23 @@ def _paired(item: dict[str, Any]) -> Secrecy:
             is_secret = not isinstance(value, str) or is_paired_secret(value, secrecy)
             return secrecy if is_secret else ""
     return ""
+
+
+def _paired_by_prefix(item: dict[str, Any]) -> dict[str, Secrecy]:
+    """Return the secrecy of values in an object such as {"header_name": …, "header_value": …}, by field."""
+    found: dict[str, Secrecy] = {}
+    for name, inner in item.items():
+        if isinstance(inner, str) and len(inner) <= MAX_PAIRED and (fields := fields_of_value(name)):
+            for field in fields:
+                value = item.get(field)
+                if value is not None and (secrecy := secrecy_of(inner)):
+                    is_secret = not isinstance(value, str) or is_paired_secret(value, secrecy)
+                    found[field] = secrecy if is_secret else ""
+    return found
+
+
+# The most characters of a text that is a name.
+MAX_PAIRED = 200
 
 
 def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
@@ -477,6 +496,8 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> None:
     if field is None:
         if _LIST_PAIR.match(data, end):
             raise _NotPlain
+    elif any(f'"{one}"'.encode() in data for one in fields_of_value(field[2].decode("utf-8", "replace"))):
+        raise _NotPlain
     elif field[2].decode("utf-8", "replace").lower() in NAME_FIELDS:
         rest = data[end : data.find(b"}", end, end + 2000)]
         if (
