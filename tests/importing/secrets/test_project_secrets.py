@@ -4,6 +4,7 @@ import base64
 import errno
 import json
 import os
+import shutil
 import sys
 from io import StringIO
 from pathlib import Path
@@ -19,12 +20,15 @@ from django.utils import timezone
 from tests.real_stores import write_checkpoint
 from viewer.host import project_secrets
 from viewer.host.jobs.events import redactor_of
+from viewer.host.locations import sources
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, import_one, redact_stored
 from viewer.host.locations.sources import unredacted_source
 from viewer.host.project_secrets import redact_jobs_again
+from viewer.host_requests import HideProjectSecrets, ask
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.records.bodies import stored_bytes
+from viewer.records.bucket import BucketAway
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.names import secrets_of
 
@@ -117,6 +121,20 @@ def test_nothing_is_imported_while_the_system_cannot_read_the_environment_file(
         summary = import_location(location)
         assert "Too many open files" in str(summary.read_error) and not location.checkpoints.exists()
     assert import_location(location).added == 10 and found_in(everything_stored()) == []
+
+
+def test_a_location_whose_copies_are_away_keeps_no_other_from_being_redacted(
+    folder: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(location: Location) -> None:
+        asked.append(location)
+        raise BucketAway("bucket.away", bucket="s3://copies")
+
+    asked = list[Location]()
+    locations = [imported(shutil.copytree(folder, tmp_path / name), project) for name in ("one", "two")]
+    monkeypatch.setattr(sources, "redact_known_secrets", away)
+    ask(HideProjectSecrets(project.pk))
+    assert asked == locations
 
 
 def test_importing_one_checkpoint_of_a_job_redacts_it(folder: Path, project: Project) -> None:

@@ -54,7 +54,9 @@ def placeholder_for(name: str, value: str) -> str:
     if address := ADDRESS.match(value):
         return f"{address[1]}://{HOST}"
     if secrecy_of(name):
-        return _prefix(value) + PLACEHOLDER
+        # Some clients require the prefix of a vendor's keys, such as ``sk-``.
+        found = PREFIX.match(value)
+        return (found[0] if found else "") + PLACEHOLDER
     if PLAIN.fullmatch(value):
         return value
     if CHOICE_NAME.fullmatch(name) and CHOICE.fullmatch(value) and is_clean(value):
@@ -63,12 +65,6 @@ def placeholder_for(name: str, value: str) -> str:
         return _empty_json(value)
     # A key may look like a path, but no such file exists.
     return value if value.startswith(("/", "./", "../", "~/")) and _exists(value) else PLACEHOLDER
-
-
-def _prefix(value: str) -> str:
-    """The prefix of a vendor's keys, such as ``sk-``, which some clients require."""
-    found = PREFIX.match(value)
-    return found[0] if found else ""
 
 
 def _empty_json(value: str) -> str:

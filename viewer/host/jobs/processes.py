@@ -111,13 +111,6 @@ def living(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
     return found
 
 
-def interrupt_group(process_id: int, storage: JobStorage) -> None:
-    """Send SIGINT to the runner and what it started in its session, if the runner is alive."""
-    if is_alive(process_id, storage):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process_id, signal.SIGINT)
-
-
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     """Send the signal to each process that still runs."""
     for process in living(processes):
@@ -323,8 +316,10 @@ class Cancellation:
 
     def _send_signal(self) -> None:
         """First SIGINT to the runner's group, so that it can report its end. Then SIGTERM to all."""
-        if self.step == 1 and self.job.process_id:
-            interrupt_group(self.job.process_id, storage_of(self.job))
+        leader = self.job.process_id
+        if self.step == 1 and leader and is_alive(leader, storage_of(self.job)):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGINT)
         elif self.step == 2:
             send(self.known, signal.SIGTERM)
 

@@ -98,7 +98,8 @@ def _delete_rows(path: Path, found: Found, entries: Sequence[Entry], is_recorded
         with closing(sqlite3.connect(address, uri=True, timeout=5, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
             # Checked after SQLite has opened the file, so that it is the file that was found.
-            _check_is_same(path, found)
+            if not identity_of(found.folder, path.lstat()).matches(found.identity):
+                raise LocationReplaced("store.replaced")
             _check_table(database)
             select = _select_row(database)
             for entry in entries:
@@ -111,13 +112,6 @@ def _delete_rows(path: Path, found: Found, entries: Sequence[Entry], is_recorded
         raise LocationUnreadable("prune.database_failed", why=str(error)) from None
     except OSError as error:
         raise LocationUnreadable("prune.database_failed", why=str(error.strerror)) from None
-
-
-def _check_is_same(path: Path, found: Found) -> None:
-    """Raise LocationReplaced if another file is at the path now."""
-    status = path.lstat()
-    if not identity_of(found.folder, status).matches(found.identity):
-        raise LocationReplaced("store.replaced")
 
 
 def _check_table(database: sqlite3.Connection) -> None:

@@ -200,7 +200,14 @@ def store_listing(
     with only_new_garbage(len(compared.due)):
         summary = _read_and_store(location, reader, compared.due, known, problems, total, counts)
     pruned = compared.missing(known) if listing.is_complete else []
-    restored = [entry.key for entry in compared.entries if _is_restored(known.get(entry.key), entry)]
+    # Present again with unchanged bytes.
+    restored = [
+        entry.key
+        for entry in compared.entries
+        if (row := known.get(entry.key)) is not None
+        and row.state != Checkpoint.State.PRESENT
+        and row.fingerprint == entry.fingerprint
+    ]
     for problem in compared.problems:
         problems.add(problem)
     summary.unavailable += _unavailable(compared.problems)
@@ -267,11 +274,6 @@ def _compare(
         if not is_stored and not problems.is_known(item):
             compared.due.append(item)
     return compared
-
-
-def _is_restored(row: KnownRow | None, entry: Entry) -> bool:
-    """Whether a checkpoint that was missing is present again with unchanged bytes."""
-    return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
 
 
 def _unavailable(problems: Iterable[ReadProblem]) -> list[str]:
