@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
+from tests.settings import SERVER
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.retention import old_data, remove
 from viewer.models import Checkpoint, Job, JobEvent, Location, StoredCopy
@@ -118,3 +120,8 @@ def test_the_page_shows_the_sizes(location: Location, reader: Client) -> None:
 def test_the_database_is_compacted(location: Location) -> None:
     call_command("checkpoints", "clean", "--compact", stdout=StringIO())
     assert location.checkpoints.exists()
+    if SERVER:
+        # Of later statements, and of other clients of a pooler.
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            assert cursor.fetchone() == ("0",)

@@ -166,12 +166,13 @@ def compact() -> bool:
     Takes as much free space on the disk as the database has.
     """
     try:
-        with connection.cursor() as cursor:
-            if postgresql.is_used():
-                # Others wait meanwhile, so it gives up soon.
-                cursor.execute("SET lock_timeout = '5s'")
-                cursor.execute("VACUUM (FULL)")
-            else:
+        if postgresql.is_used():
+            # Others wait meanwhile, so it gives up soon. Its session is its own, and so is the limit.
+            with postgresql.connected() as session, connection.wrap_database_errors:
+                session.execute("SET lock_timeout = '5s'")
+                session.execute("VACUUM (FULL)")
+        else:
+            with connection.cursor() as cursor:
                 cursor.execute("VACUUM")
     except DatabaseError:
         return False
