@@ -250,6 +250,8 @@ def test_a_secret_that_another_text_of_a_list_reveals_is_redacted(
         ['{"token": "hello"}', '{"key": "value-2024-x"}'],
         ["token", "gpt-4o-mini", "secret", "santa"],
         ["a, password, b\nx, y1y1y1y1, z", "more"],
+        ["class State:", '    key: str = "sk-of"', "", "", "class Secret(Flow):", "    pass", '    x = "y"'],
+        ["secret = target.secret = f", "if secret:", 'return page(request, secret, "a1b2c3d4e5")', "x1 = 2"],
     ],
 )
 def test_ordinary_texts_of_lists_are_not_redacted(items: list[str]) -> None:

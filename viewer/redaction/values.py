@@ -13,7 +13,13 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER, hidden
 from viewer.redaction.keywords import KeywordSearch, keywords
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text, spans_in
+from viewer.redaction.known_secrets import (
+    NONE_KNOWN,
+    KnownSecrets,
+    private_key_spans,
+    redact_text,
+    spans_in,
+)
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
 from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, fields_of_value, is_paired_secret
 from viewer.redaction.patterns import (
@@ -23,6 +29,7 @@ from viewer.redaction.patterns import (
     is_distinctive,
     is_ordinary,
     looks_random,
+    merged,
     without_spans,
 )
 
@@ -249,19 +256,22 @@ def listed_spans(items: list[Any]) -> list[tuple[int, TextSpan]]:
 
 
 def _is_listed(text: str) -> bool:
-    """Return whether a text is judged with its neighbours: one line, and no JSON."""
-    return len(text) <= MAX_LISTED and "\n" not in text and not text.startswith(("{", "["))
+    """Return whether a text is judged with its neighbours: one line without quotes, and no JSON."""
+    return len(text) <= MAX_LISTED and not text.startswith(("{", "[")) and not {"\n", '"'} & {*text}
 
 
 def _spans_in_run(run: list[tuple[int, bytes]]) -> Iterator[tuple[int, TextSpan]]:
     data = b'"' + _BETWEEN_ITEMS.join(item for _number, item in run) + b'"'
-    spans = spans_in(data)
-    at = 1
-    for number, item in run if spans else ():
-        for start, end in spans:
-            if start < at + len(item) and end > at:
-                yield number, (max(start - at, 0), min(end - at, len(item)))
-        at += len(item) + len(_BETWEEN_ITEMS)
+    if not (spans := spans_in(data)):
+        return
+    # Only a private key has several lines. A value would end with the quote behind its text.
+    blocks, at = list(private_key_spans(data)), 1
+    for number, item in run:
+        end = at + len(item)
+        inside = [span for span in spans if at <= span[0] and span[1] <= end]
+        parts = [(max(first, at), min(last, end)) for first, last in blocks if first < end and last > at]
+        yield from ((number, (first - at, last - at)) for first, last in merged([*inside, *parts]))
+        at = end + len(_BETWEEN_ITEMS)
 
 
 def _without_listed(items: list[Any]) -> list[Any]:
