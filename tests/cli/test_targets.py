@@ -81,3 +81,12 @@ def test_an_import_says_what_it_counts(tmp_path: Path, capsys: pytest.CaptureFix
     assert "9 runs, 9 new" in said and "0 checkpoints" not in said
     call_command("import_checkpoints", path, "--json")
     assert '"runs": 9, "counts": "runs"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "{}#" + "x" * 300, "/" + "x" * 300 + "/y.json"])
+@pytest.mark.parametrize("command", ["info", "publish", "fork"])
+def test_a_name_that_no_file_can_have_names_no_checkpoint(
+    database: Path, terminal: Terminal, command: str, name: str
+) -> None:
+    refused = terminal.refused(command, name.format(database))
+    assert refused["error"].startswith("Name a checkpoint ")

@@ -215,14 +215,22 @@ def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
             raise CommandError(_("Name a checkpoint as LOCATION#ID, or by its key."))
         opens_row(Audited.CHECKPOINT, row.pk)
         return row
-    if path and identifier and not Path(target).is_file():
+    if path and identifier and not _is_file(Path(target)):
         return _by_id(imported_location(path), identifier)
     file = typed_path(target).absolute()
-    if not file.is_file():
+    if not _is_file(file):
         raise CommandError(
             _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % shown_path(target)
         )
     return _by_file(file.resolve())
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # A name that is too long, or a folder that may not be searched.
+        return False
 
 
 def split_target(target: str) -> tuple[str, str]:

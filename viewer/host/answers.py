@@ -189,13 +189,17 @@ def _(request: asked.ProposeProject) -> asked.ProposedProject:
 @_answer.register
 def _(request: asked.ReadInterpreter) -> asked.InterpreterFacts:
     interpreter = Path(request.interpreter)
-    environment = Path(os.path.realpath(interpreter.parent))
-    return asked.InterpreterFacts(
-        python_version=python_version(interpreter),
-        engine_version=engine_version(interpreter, request.engine),
-        link_target=os.path.realpath(interpreter) if interpreter.is_symlink() else "",
-        is_outside=not any(environment.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS),
-    )
+    try:
+        environment = Path(os.path.realpath(interpreter.parent))
+        return asked.InterpreterFacts(
+            python_version=python_version(interpreter),
+            engine_version=engine_version(interpreter, request.engine),
+            link_target=os.path.realpath(interpreter) if interpreter.is_symlink() else "",
+            is_outside=not any(environment.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS),
+        )
+    except (OSError, ValueError):
+        # Somebody typed a name that no file can have.
+        return asked.InterpreterFacts("", "", "", is_outside=True)
 
 
 @_answer.register

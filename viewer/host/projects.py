@@ -286,6 +286,9 @@ def check_paths(request: CheckProjectPaths) -> ProjectPaths:
             paths[name] = str(check(typed)) if typed else ""
         except UnusablePath as error:
             errors[name] = error.message
+        except OSError:
+            # A name that is too long, or a folder that may not be searched.
+            errors[name] = UserMessage("project.unusable_path")
     return ProjectPaths(**paths, errors=errors)
 
 

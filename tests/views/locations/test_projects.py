@@ -229,6 +229,16 @@ def test_an_interpreter_inside_the_location_is_neither_proposed_nor_confirmed(
     assert not Project.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["folder", "interpreter", "environment_file"])
+@pytest.mark.parametrize("text", ["x" * 300, "/x" * 600, "x\0y/python3", "~nobody-here/python3", "y" * 5000])
+def test_a_path_that_no_file_can_have_is_refused(
+    client: Client, page: str, folder: Path, name: str, text: str
+) -> None:
+    for typed in (text, f"{folder}/{text}", f"{text}/bin/python3"):
+        assert client.post(page, filled(folder, **{name: typed})).status_code == 422, typed[:30]
+    assert not Project.objects.exists()
+
+
 def test_an_interpreter_outside_the_allowed_folders_is_flagged(
     client: Client, page: str, folder: Path, settings: Settings
 ) -> None:
