@@ -107,6 +107,23 @@ def test_a_python_that_the_project_starts_is_guarded_too(scene: Scene, code: str
     assert ended.returncode == 1 and "sitecustomize" not in ended.stderr
 
 
+@pytest.mark.parametrize("content", [None, "[", '{"checkout": "/nowhere"}'])
+def test_a_python_whose_guard_cannot_be_installed_runs_nothing(
+    scene: Scene, tmp_path: Path, content: str | None
+) -> None:
+    source(scene, "sitecustomize.py")
+    unreadable = tmp_path / "list-\udcff.json"
+    if content is not None:
+        unreadable.write_text(content)
+    path = os.pathsep.join([str(STARTING), str(scene.location)])
+    ended = scene.run(
+        "print('it runs')", guarded=False, PYTHONPATH=path, FORKLINE_GUARD=os.fspath(unreadable)
+    )
+    assert not scene.trace.exists()
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "The import guard was not installed" in ended.stderr
+
+
 def test_the_environments_own_sitecustomize_is_loaded_after_the_guard(scene: Scene) -> None:
     (scene.project / "sitecustomize.py").write_text("import sys; sys.own = 1\n")
     path = os.pathsep.join([str(STARTING), str(scene.project)])

@@ -38,5 +38,11 @@ def load_own() -> None:
 
 try:
     install()
-finally:
-    load_own()
+except BaseException as error:
+    # Python would continue after an error of this module, without the guard.
+    try:
+        message = f"The import guard was not installed: {type(error).__name__}: {error}\n"
+        os.write(2, message.encode(errors="replace"))
+    finally:
+        os._exit(1)
+load_own()
