@@ -165,7 +165,7 @@ def become(connection: socket.socket, runner: Path, prepared: ModuleType, found:
     Only this process receives the request, so that keys never reach the waiting process.
     """
     os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
+    null = open_null()
     os.dup2(null, 0)
     os.close(null)
     try:
@@ -219,6 +219,11 @@ def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) ->
     return f"the project has its own {module}" if module else ""
 
 
+def open_null() -> int:
+    """Return a descriptor of the null device. Raises OSError."""
+    return os.open(os.devnull, os.O_RDONLY)
+
+
 def run(runner: Path, folder: str) -> None:
     """Run the runner's program as the interpreter would."""
     sys.argv = [str(runner), folder]
@@ -230,6 +235,8 @@ LIFELINE = 0
 # How often to check whether the worker is running, after it closed the lifeline.
 POLL_MILLISECONDS = 1000
 MAX_BACKLOG = 16
+# The pause if a waiting connection can neither be accepted nor refused.
+SECONDS_WITHOUT_DESCRIPTORS = 0.1
 
 
 class Unfit(Exception):
@@ -241,7 +248,8 @@ class PrewarmState:
     """The state of a prewarmed process.
 
     ``children`` has, by process descriptor, the process id of each running job and the connection on which
-    its end is reported. ``used`` is when a job last started or ended, on the monotonic clock.
+    its end is reported. ``used`` is when a job last started or ended, on the monotonic clock. ``spare`` is a
+    descriptor that is closed to refuse a connection when no other is left.
     """
 
     listener: socket.socket
@@ -255,14 +263,22 @@ class PrewarmState:
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     is_closed: bool = False
     used: float = field(default_factory=time.monotonic)
+    spare: int | None = field(default_factory=open_null)
 
     def close_in_child(self) -> None:
         """Close the descriptors that a child does not need."""
         self.listener.close()
         os.close(self.lock)
+        self.close_spare()
         for descriptor, (_, connection) in self.children.items():
             os.close(descriptor)
             connection.close()
+
+    def close_spare(self) -> None:
+        """Close the spare descriptor, if it is open."""
+        if self.spare is not None:
+            os.close(self.spare)
+            self.spare = None
 
 
 def main(arguments: list[str]) -> PrewarmState:
@@ -380,21 +396,51 @@ def milliseconds_to_wait(state: PrewarmState) -> float:
 
 
 def fork_for_one(state: PrewarmState) -> socket.socket | None:
-    """Fork for a connection. Return the connection in the child, and None in the waiting process."""
-    connection, _ = state.listener.accept()
-    if user_of(connection) != os.getuid() or other_threads():
+    """Fork for a connection. Return the connection in the child, and None in the waiting process.
+
+    Without descriptors or memory, the connection is closed, so that its job starts cold.
+    """
+    try:
+        connection, _ = state.listener.accept()
+    except OSError:
+        refuse_one(state)
+        return None
+    try:
+        if user_of(connection) != os.getuid() or other_threads():
+            connection.close()
+            return None
+        if installed_packages() != state.installed:
+            connection.close()
+            stop_accepting(state)
+            return None
+        # The child may have begun when its descriptor is opened, so there has to be one.
+        reserved = open_null()
+    except OSError:
         connection.close()
         return None
-    if installed_packages() != state.installed:
+    try:
+        pid = os.fork()
+    except OSError:
         connection.close()
-        stop_accepting(state)
         return None
-    pid = os.fork()
+    finally:
+        os.close(reserved)
     if pid == 0:
         return connection
     state.children[os.pidfd_open(pid)] = (pid, connection)
     state.used = time.monotonic()
     return None
+
+
+def refuse_one(state: PrewarmState) -> None:
+    """Accept a connection with the spare descriptor, and close it."""
+    state.close_spare()
+    try:
+        state.listener.accept()[0].close()
+        state.spare = open_null()
+    except OSError:
+        # Otherwise, this process would try again without a pause.
+        time.sleep(SECONDS_WITHOUT_DESCRIPTORS)
 
 
 def user_of(connection: socket.socket) -> int:

@@ -1,7 +1,12 @@
 """When a job does not use a prewarmed process, and when such a process ends."""
 
+import contextlib
+import errno
 import json
 import logging
+import os
+import resource
+import socket
 import sys
 import threading
 import venv
@@ -12,12 +17,13 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from prewarm_runner import other_threads
+from prewarm_runner import PrewarmState, Surroundings, fork_for_one, installed_packages, other_threads
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
 from tests.waiting import wait_until
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool, maintain
+from viewer.host.jobs.processes import receive
 from viewer.models import Job, Project
 from viewer.records.queue import enqueue
 
@@ -129,6 +135,46 @@ def test_a_prewarmed_process_ends_when_a_package_is_installed(
     (packages / "crewai-9.dist-info").mkdir()
     assert not is_warm(make_job, project)
     assert process.wait(60) == 0
+
+
+def test_a_prewarmed_process_without_free_descriptors_refuses(
+    make_job: MakeJob, prewarmed: Warm, project: Project
+) -> None:
+    make_job("shows_environment.py")
+    process = only(prewarmed())
+    _soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    opened = {int(path.name) for path in Path(f"/proc/{process.pid}/fd").iterdir()}
+    lowest = min({*range(max(opened) + 2)} - opened)
+    # The connection needs one, and the list of threads another.
+    for free in (0, 1):
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (lowest + free, hard))
+        assert not is_warm(make_job, project)
+        assert process.poll() is None
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert is_warm(make_job, project)
+
+
+@pytest.mark.parametrize("failing", ["os.fork", "socket.socket.accept"])
+def test_a_prewarmed_process_that_cannot_fork_refuses_and_waits_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failing: str
+) -> None:
+    def fails(*_arguments: object) -> object:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, contextlib.ExitStack() as opened:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        state = PrewarmState(listener, -1, 60, tmp_path, sys, Surroundings({}), installed_packages())
+        opened.callback(state.close_spare)
+        asking = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        asking.connect(str(tmp_path / "socket"))
+        monkeypatch.setattr("prewarm_runner.other_threads", list)
+        monkeypatch.setattr(failing, fails)
+        assert fork_for_one(state) is None
+        assert (state.children, state.is_closed) == ({}, False)
+        monkeypatch.undo()
+        if failing == "os.fork":
+            assert receive(asking, 10) == {}
 
 
 def test_a_full_pool_ends_the_least_recently_requested_process(
