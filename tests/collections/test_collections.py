@@ -1,6 +1,7 @@
 """Checkpoints, messages and calls are collected, exported and imported."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -238,6 +239,15 @@ def test_a_large_file_is_refused(
     page = client.post(reverse("collection-import", args=[collection.pk]), sent)
     assert page.status_code == 422 and page.content.decode().count("Line ") == 3
     assert client.post(reverse("collection-import", args=[collection.pk])).status_code == 422
+
+
+def test_a_refused_name_of_a_new_collection_is_shown_with_the_reason(client: Client, person: User) -> None:
+    name = "tea" * 100
+    answer = client.post(reverse("collection-new"), {"name": name})
+    page = answer.content.decode()
+    assert answer.status_code == 422 and f'value="{name}"' in page and 'aria-invalid="true"' in page
+    assert re.search(r'id="new-name-error">[^<]+<', page)
+    assert not Collection.objects.exists()
 
 
 def test_what_is_collected_is_not_pruned(collection: Collection, checkpoint: Checkpoint) -> None:

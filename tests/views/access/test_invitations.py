@@ -150,6 +150,21 @@ def test_a_removed_location_or_team_ends_its_invitations(location: Location) -> 
     assert not User.objects.exists()
 
 
+def test_a_refused_invitation_is_shown_with_what_was_typed(location: Location) -> None:
+    Team.objects.create(name="writers")
+    owner = client_of(User.objects.create_superuser("owner"))
+    form = {"level": "2", "location": "/no/such/place", "team": "writers", "days": "30"}
+    answer = owner.post(reverse("invitation-new"), form)
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'id="invited-location_error">There is no location /no/such/place.<' in page
+    for kept in ('value="2" selected', 'value="writers" selected', 'value="30" selected'):
+        assert f"<option {kept}>" in page
+    page = owner.post(reverse("invitation-new"), {"level": "", "days": "7"}).content.decode()
+    assert 'id="invited-level_error">Choose a role, a team or both.<' in page
+    assert not Invitation.objects.exists()
+
+
 def test_an_admin_of_a_location_invites_there_only(location: Location, admin: User, tmp_path: Any) -> None:
     client, other = client_of(admin), create_location(tmp_path / "others")
     Team.objects.create(name="writers")
@@ -162,7 +177,7 @@ def test_an_admin_of_a_location_invites_there_only(location: Location, admin: Us
         {"level": "4"},
         {"days": "9999"},
     ):
-        assert client.post(reverse("invitation-new"), form | refused).status_code == 302, refused
+        assert client.post(reverse("invitation-new"), form | refused).status_code == 422, refused
     assert not Invitation.objects.exists()
     page = client.post(reverse("invitation-new"), form).content.decode()
     invitation = Invitation.objects.get()

@@ -35,14 +35,14 @@ def test_forms_are_folded_below_what_they_add_to(page: Page) -> None:
     expect(page.locator("table").first).to_be_in_viewport(ratio=1)
     expect(page.locator("#teams-title")).to_be_in_viewport()
     for summary, field in (
-        ("Give a role", "#holder-name"),
+        ("Give a role", "#role-name"),
         ("Invite somebody", "#invited-level"),
         ("Add to the team", "#member-name"),
     ):
         expect(page.locator(field)).not_to_be_visible()
         page.locator("summary", has_text=summary).click()
         expect(page.locator(field)).to_be_visible()
-    page.fill("#team-name", "writers")
+    page.fill("#member-team", "writers")
     page.fill("#member-name", "newcomer")
     with page.expect_navigation():
         page.get_by_role("button", name="Add to the team").click()

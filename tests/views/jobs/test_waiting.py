@@ -80,7 +80,10 @@ def test_a_waiting_job_can_be_started_now_or_rescheduled(client: Client, later: 
     assert later.start_at
     assert local(later.start_at) == local(moved)
     assert next_job() is None
-    client.post(reverse("job-start", args=[later.pk]), {"start": "later", "start_at": "yesterday"})
+    answer = client.post(reverse("job-start", args=[later.pk]), {"start": "later", "start_at": "yesterday"})
+    text = answer.content.decode()
+    assert answer.status_code == 422 and 'value="yesterday"' in text
+    assert 'id="start-at-error">This is not a valid time.' in text
     later.refresh_from_db()
     assert local(later.start_at) == local(moved)
     client.post(reverse("job-start", args=[later.pk]), {"start": "now"})

@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
 
-from viewer.models import Job, Location, Problem, Project, Run, Sweep
+from viewer.models import Job, Location, Problem, Project, Run, Sweep, Team
 from viewer.records.collections import MAX_NOTE, Subject, add_items, collection_named
 
 TABS = ("output", "overview", "tasks", "inputs", "state", "events", "raw")
@@ -103,6 +103,7 @@ def test_what_describes_a_refused_field_is_on_the_page(
     collection = collection_named("teas", None)
     checkpoint = crew_location.checkpoints.latest("row")
     add_items(collection, [Subject(checkpoint)], None)
+    queued = Job.objects.create(kind="fork", location=crew_location, branch="later", status="queued")
     long, place = "x" * (MAX_NOTE + 1), [crew_location.uid]
     refused: dict[str, dict[str, str]] = {
         reverse("project-isolation", args=place): {"launcher": "x", "network": "hosts", "allow": "x y:z"},
@@ -112,6 +113,12 @@ def test_what_describes_a_refused_field_is_on_the_page(
         reverse("bulk-fork"): {"checkpoint": str(checkpoint.pk), "part": "x", "name": "x" * 999},
         reverse("token-new"): {"name": ""},
         reverse("account-mail"): {"address": "x"},
+        reverse("role-give"): {"holder": "person", "name": "eve\x1b", "level": "1"},
+        reverse("invitation-new"): {"level": "", "days": "7"},
+        reverse("team-change"): {"team": "", "name": ""},
+        reverse("team-quotas", args=[Team.objects.create(name="ours").pk]): {"runs": "0"},
+        reverse("collection-new"): {"name": " "},
+        reverse("job-start", args=[queued.pk]): {"start": "later", "start_at": "yesterday"},
     }
     for address, fields in refused.items():
         answer = runner.post(address, fields)

@@ -89,8 +89,8 @@ def new(request: HttpRequest) -> HttpResponse:
     try:
         made = collections.collection_named(request.POST.get("name", ""), person_of(request))
     except collections.NotCollected as error:
-        messages.error(request, translate(error))
-        return redirect("collections")
+        context = {"collections": collections_with_counts(), "typed": request.POST.get("name", "")}
+        return render(request, "collections/list.html", context | {"error": translate(error)}, status=422)
     return redirect(made)
 
 

@@ -30,7 +30,6 @@ from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import person_of, requires
-from viewer.web.fields import errors_text
 from viewer.web.launch.conversations import AnswersForm, asked_at, asked_form
 from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
@@ -90,9 +89,9 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Reschedule a waiting job, or start it now."""
     job = get_object_or_404(Job, pk=pk)
     form = StartTimeForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, errors_text(form))
-    elif not move_start(job, form.at):
+    if not form.is_valid() and job.status == Job.Status.QUEUED:
+        return _job_page(request, pk, form)
+    if not form.is_valid() or not move_start(job, form.at):
         messages.info(request, _("This job is no longer waiting."))
     return redirect(job)
 
@@ -116,6 +115,11 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a job: its plan, events and outcome."""
+    return _job_page(request, pk)
+
+
+def _job_page(request: HttpRequest, pk: UUID, refused: StartTimeForm | None = None) -> HttpResponse:
+    """The page of a job, with the start time that was ``refused``, if any."""
     related = ("run", "host", "location__host", "checkpoint__run", "project", "requested_by", "code")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
@@ -128,8 +132,9 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
         "engine": engine_of(job.location),
         **answers_context(request, job),
         **_reproduction(job),
+        "timing": refused,
     }
-    return render(request, "jobs/page.html", context)
+    return render(request, "jobs/page.html", context, status=422 if refused else 200)
 
 
 def _reproduction(job: Job) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 from allauth.mfa.models import Authenticator
-from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
@@ -22,13 +21,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.models import ApiToken, Invitation, InvitationState, Level, Right, Team
+from viewer.models import ApiToken, Invitation, InvitationState, Level, Right
 from viewer.records import accounts, tokens
 from viewer.records.accounts import end_sessions, sessions_of
 from viewer.records.permissions import held_roles, may_everywhere, requires
-from viewer.web.fields import errors_text
 from viewer.web.views.accounts import account_of, is_confirmed, providers, to_confirm
-from viewer.web.views.roles import PlaceForm
+from viewer.web.views.roles import InvitationForm, roles_page
 from viewer.web.views.shares import origin_of
 
 
@@ -118,44 +116,25 @@ def _refusal(request: HttpRequest, person: User) -> str:
     return ""
 
 
-class InvitationForm(PlaceForm):
-    """What an invited person gets, and how long the link works."""
-
-    level = forms.TypedChoiceField(
-        choices=[("", ""), *Level.choices], coerce=int, empty_value=None, required=False
-    )
-    # The name of a team.
-    team = forms.CharField(max_length=150, required=False)
-    days = forms.TypedChoiceField(choices=[(days, days) for days in tokens.INVITATION_DAYS], coerce=int)
-
-    def clean_team(self) -> Team | None:
-        name = self.cleaned_data["team"].strip()
-        team = Team.objects.filter(name=name).first() if name and self.is_admin else None
-        if name and team is None:
-            raise ValidationError(_("There is no team or account %(name)s.") % {"name": name})
-        return team
-
-
 @requires(Right.MEMBERS)
 @require_POST
 def new_invitation(request: HttpRequest) -> HttpResponse:
     """Make an invitation, and show its link, once: only a hash of its token is stored."""
     form = InvitationForm(request.POST, is_admin=may_everywhere(request.user, Right.MEMBERS))
+    if not form.is_valid():
+        return roles_page(request, invitation=form)
+    given = form.cleaned_data
     try:
-        if not form.is_valid():
-            raise ValidationError(errors_text(form))
-        given = form.cleaned_data
-        level = Level(given["level"]) if given["level"] else None
         invitation, token = tokens.invite(
             account_of(request),
-            level=level,
+            level=Level(given["level"]) if given["level"] else None,
             location=given["location"],
             team=given["team"],
             days=given["days"],
         )
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
-        return redirect("roles")
+    except tokens.InvitationRefused as refused:
+        form.add_error("level", refused.messages)
+        return roles_page(request, invitation=form)
     address = origin_of(request) + reverse("invitation", args=[token])
     return render(request, "invitations/made.html", {"invitation": invitation, "address": address})
 

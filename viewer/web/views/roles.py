@@ -8,11 +8,12 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.launching.edits import InvalidValue
@@ -20,7 +21,6 @@ from viewer.launching.options import parse_limit
 from viewer.models import InvitationState, Level, Location, Right, Role, Team
 from viewer.presentation.jobs.status import team_usage
 from viewer.records.annotations import has_changed, mark_of
-from viewer.records.limits import QUOTAS
 from viewer.records.locations import location_named
 from viewer.records.permissions import (
     account_named,
@@ -36,55 +36,167 @@ from viewer.records.permissions import (
 )
 from viewer.records.tokens import INVITATION_DAYS, open_invitations, state_of
 from viewer.validation import InvalidInput, one_line_text
-from viewer.web.fields import errors_text
 
 # The locations that the form suggests. The path of any other can be typed.
 MAX_OFFERED = 500
 
 
-def _name(text: str) -> str:
-    try:
-        return one_line_text(text.strip(), 150)
-    except InvalidInput:
-        raise ValidationError(_("Enter a name.")) from None
+# What a text field of these forms looks like.
+INPUT = {"class": "input", "autocomplete": "off"}
+SELECT = {"class": "input"}
+
+
+class NameField(forms.CharField):
+    """The name of a person or team."""
+
+    def __init__(self, label: Any, **attrs: str) -> None:
+        widget = forms.TextInput(attrs={**INPUT, **attrs})
+        super().__init__(
+            label=label,
+            max_length=150,
+            widget=widget,
+            error_messages={"required": gettext_lazy("Enter a name.")},
+        )
+
+    def clean(self, value: Any) -> str:
+        try:
+            return one_line_text(super().clean(value), 150)
+        except InvalidInput:
+            raise ValidationError(_("Enter a name.")) from None
 
 
 class PlaceForm(forms.Form):
     """Where a role is given. Only an admin of all locations gives one on all."""
 
     # PATH or HOST:PATH of a location; empty for all.
-    location = forms.CharField(max_length=1000, required=False)
+    location = forms.CharField(
+        label=gettext_lazy("Location"),
+        max_length=1000,
+        required=False,
+        widget=forms.TextInput(
+            attrs={
+                **INPUT,
+                "class": "input input-mono",
+                "list": "role-locations",
+                "autocapitalize": "none",
+                "spellcheck": "false",
+            }
+        ),
+    )
+
+    # Of the ids of its fields.
+    id_prefix: str
 
     def __init__(self, data: Any, *, is_admin: bool) -> None:
-        super().__init__(data)
+        super().__init__(data, auto_id=f"{self.id_prefix}-%s")
         self.is_admin = is_admin
+        place = self.fields["location"]
+        place.required = not is_admin
+        if is_admin:
+            place.help_text = _("Empty for all locations, also those that are added later.")
 
     def clean_location(self) -> Location | None:
         text = self.cleaned_data["location"].strip()
-        if not text and self.is_admin:
-            return None
-        return location_named(text)
+        return location_named(text) if text else None
 
 
 class RoleForm(PlaceForm):
     """Who gets which role, and where. Only an admin of all locations gives one to somebody new."""
 
-    holder = forms.ChoiceField(choices=[("person", gettext_lazy("Person")), ("team", gettext_lazy("Team"))])
-    name = forms.CharField(max_length=150)
-    level = forms.TypedChoiceField(choices=Level, coerce=int)
+    holder = forms.ChoiceField(
+        label=gettext_lazy("Who"),
+        choices=[("person", gettext_lazy("Person")), ("team", gettext_lazy("Team"))],
+        widget=forms.Select(SELECT),
+    )
+    name = NameField(gettext_lazy("Name"))
+    level = forms.TypedChoiceField(
+        label=gettext_lazy("Role"), choices=Level, coerce=int, widget=forms.Select(SELECT)
+    )
+    field_order = ("holder", "name", "level", "location")
+    id_prefix = "role"
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         if self.errors:
             return values
-        name, is_team = _name(values["name"]), values["holder"] == "team"
+        name, is_team = values["name"], values["holder"] == "team"
         if self.is_admin:
-            return values | {"holder": team_named(name) if is_team else account_named(name)}
+            try:
+                return values | {"holder": team_named(name) if is_team else account_named(name)}
+            except ValidationError as error:
+                self.add_error("name", error.messages)
+                return values
         teams, people = Team.objects.filter(name=name), User.objects.filter(username=name, is_active=True)
         holder = (teams if is_team else people).first()
         if holder is None:
-            raise ValidationError(_("There is no team or account %(name)s.") % {"name": name})
+            self.add_error("name", _("There is no team or account %(name)s.") % {"name": name})
         return values | {"holder": holder}
+
+
+def _expiry_choices() -> list[tuple[int, str]]:
+    texts = [ngettext("%(count)s day", "%(count)s days", days) for days in INVITATION_DAYS]
+    return [(days, text % {"count": days}) for days, text in zip(INVITATION_DAYS, texts, strict=True)]
+
+
+class InvitationForm(PlaceForm):
+    """What an invited person gets, and how long the link works."""
+
+    level = forms.TypedChoiceField(
+        label=gettext_lazy("Role"),
+        choices=Level,
+        initial=Level.VIEWER,
+        coerce=int,
+        empty_value=None,
+        required=False,
+        widget=forms.Select(SELECT),
+    )
+    # The name of a team.
+    team = forms.CharField(
+        label=gettext_lazy("Team"), max_length=150, required=False, widget=forms.HiddenInput
+    )
+    days = forms.TypedChoiceField(
+        label=gettext_lazy("Expires after"), choices=_expiry_choices, coerce=int, widget=forms.Select(SELECT)
+    )
+    field_order = ("level", "location", "team", "days")
+    id_prefix = "invited"
+
+    def __init__(self, data: Any, *, is_admin: bool) -> None:
+        super().__init__(data, is_admin=is_admin)
+        level, team = self.fields["level"], self.fields["team"]
+        assert isinstance(level, forms.ChoiceField)
+        if is_admin:
+            level.choices = [*Level.choices, ("", _("Only those of the team"))]
+            names = Team.objects.values_list("name", flat=True)
+            team.widget = forms.Select(SELECT, [("", _("None")), *((name, name) for name in names)])
+
+    def clean_team(self) -> Team | None:
+        name = self.cleaned_data["team"].strip()
+        team = Team.objects.filter(name=name).first() if name and self.is_admin else None
+        if name and team is None:
+            raise ValidationError(_("There is no team or account %(name)s.") % {"name": name})
+        return team
+
+
+class MemberForm(forms.Form):
+    """A team, and the person who joins it."""
+
+    team = NameField(gettext_lazy("Team"), list="team-names")
+    name = NameField(gettext_lazy("Person"))
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, auto_id="member-%s")
+
+    def add(self) -> bool:
+        """Add the person to the team, both created if new. False if a name is refused, with its error."""
+        refused = "team"
+        try:
+            with transaction.atomic():
+                team = team_named(self.cleaned_data["team"])
+                refused = "name"
+                add_member(team, account_named(self.cleaned_data["name"]))
+        except ValidationError as error:
+            self.add_error(refused, error.messages)
+        return not self.errors
 
 
 class QuotaField(forms.CharField):
@@ -92,14 +204,15 @@ class QuotaField(forms.CharField):
 
     def __init__(self, measure: str, label: Any) -> None:
         self.measure = measure
-        super().__init__(required=False, label=label, max_length=30)
+        widget = forms.TextInput({**INPUT, "inputmode": "decimal"})
+        super().__init__(required=False, label=label, max_length=30, widget=widget)
 
     def clean(self, value: Any) -> float | None:
         text = super().clean(value)
         try:
             return parse_limit(self.measure, text) if text else None
         except InvalidValue as invalid:
-            raise ValidationError(f"{self.label}: {invalid}") from None
+            raise ValidationError(str(invalid)) from None
 
 
 class QuotasForm(forms.Form):
@@ -110,7 +223,7 @@ class QuotasForm(forms.Form):
     cost = QuotaField("cost", gettext_lazy("US dollars a day"))
 
     def __init__(self, data: Any, team: Team) -> None:
-        super().__init__(data)
+        super().__init__(data, auto_id=f"%s-{team.pk}", initial=team.quotas)
         self.team = team
 
     def clean(self) -> dict[str, Any]:
@@ -121,35 +234,53 @@ class QuotasForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ShownTeam:
-    """A team with the fields of its quotas, how much is used, and the mark of the quotas (``seen``)."""
+    """A team with the form of its quotas, how much is used, and the mark of the quotas (``seen``)."""
 
     team: Team
-    quotas: list[tuple[str, Any, float | str]]
+    form: QuotasForm
     used: list[str]
     seen: str
-
-
-def _shown(team: Team) -> ShownTeam:
-    fields = [(name, QuotasForm.base_fields[name].label, team.quotas.get(name, "")) for name in QUOTAS]
-    return ShownTeam(team, fields, team_usage(team), mark_of(team.quotas))
 
 
 @requires(Right.MEMBERS)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """List the roles that the user may change, and the teams, which an admin of all locations may."""
+    return roles_page(request)
+
+
+def roles_page(
+    request: HttpRequest,
+    *,
+    role: RoleForm | None = None,
+    invitation: InvitationForm | None = None,
+    member: MemberForm | None = None,
+    quotas: QuotasForm | None = None,
+) -> HttpResponse:
+    """The page, with the form that was refused, if any."""
     is_admin = may_everywhere(request.user, Right.MEMBERS)
     context = {
         "held": list(held_roles(_roles(request))),
         "people": _people() if is_admin else [],
-        "teams": list(map(_shown, Team.objects.prefetch_related("members"))) if is_admin else [],
+        "teams": _teams(quotas) if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
-        "levels": Level.choices,
         "invitations": [one for one in open_invitations() if state_of(one) == InvitationState.WORKS],
-        "expiry_days": INVITATION_DAYS,
         "is_admin": is_admin,
+        "role_form": role or RoleForm(None, is_admin=is_admin),
+        "invitation_form": invitation or InvitationForm(None, is_admin=is_admin),
+        "member_form": member or MemberForm(None),
     }
-    return render(request, "roles/page.html", context)
+    is_refused = role or invitation or member or quotas
+    return render(request, "roles/page.html", context, status=422 if is_refused else 200)
+
+
+def _teams(refused: QuotasForm | None) -> list[ShownTeam]:
+    """All teams, one of them with the form of quotas that was refused."""
+    shown = []
+    for team in Team.objects.prefetch_related("members"):
+        form = refused if refused and refused.team == team else QuotasForm(None, team)
+        shown.append(ShownTeam(team, form, team_usage(team), mark_of(team.quotas)))
+    return shown
 
 
 @requires(Right.MEMBERS)
@@ -157,12 +288,11 @@ def index(request: HttpRequest) -> HttpResponse:
 def give_role(request: HttpRequest) -> HttpResponse:
     """Give a role, or say why not."""
     form = RoleForm(request.POST, is_admin=may_everywhere(request.user, Right.MEMBERS))
-    if form.is_valid():
-        given = form.cleaned_data
-        give(given["holder"], Level(given["level"]), given["location"])
-        messages.success(request, _("Saved."))
-    else:
-        messages.error(request, errors_text(form))
+    if not form.is_valid():
+        return roles_page(request, role=form)
+    given = form.cleaned_data
+    give(given["holder"], Level(given["level"]), given["location"])
+    messages.success(request, _("Saved."))
     return redirect("roles")
 
 
@@ -182,16 +312,13 @@ def take_role(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def change_team(request: HttpRequest) -> HttpResponse:
     """Add a person to a team, both created if new, or remove one."""
-    try:
-        team, name = team_named(_name(request.POST.get("team", ""))), _name(request.POST.get("name", ""))
-        if request.POST.get("change") == "remove":
-            remove_member(team, get_object_or_404(team.members, username=name))
-        else:
-            add_member(team, account_named(name))
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
-    else:
-        messages.success(request, _("Saved."))
+    form = MemberForm(request.POST)
+    if form.is_valid() and request.POST.get("change") == "remove":
+        team = get_object_or_404(Team, name=form.cleaned_data["team"])
+        remove_member(team, get_object_or_404(team.members, username=form.cleaned_data["name"]))
+    elif not form.is_valid() or not form.add():
+        return roles_page(request, member=form)
+    messages.success(request, _("Saved."))
     return redirect("roles")
 
 
@@ -201,11 +328,10 @@ def change_quotas(request: HttpRequest, pk: int) -> HttpResponse:
     """Set what the jobs of a team may use together, or say why not."""
     team = get_object_or_404(Team, pk=pk)
     form = QuotasForm(request.POST, team)
-    if form.is_valid():
-        set_quotas(team, form.cleaned_data)
-        messages.success(request, _("Saved."))
-    else:
-        messages.error(request, errors_text(form))
+    if not form.is_valid():
+        return roles_page(request, quotas=form)
+    set_quotas(team, form.cleaned_data)
+    messages.success(request, _("Saved."))
     return redirect("roles")
 
 
