@@ -110,3 +110,12 @@ def test_a_link_ends_with_the_right_of_its_maker(checkpoint: Checkpoint) -> None
 def test_an_unknown_link_is_refused() -> None:
     with pytest.raises(CommandError, match="no share link"):
         shares("--revoke", "7")
+
+
+def test_the_views_of_a_link_are_counted_in_words(checkpoint: Checkpoint) -> None:
+    shares("--make", named(checkpoint))
+    for views, text in ((1, "  1 view  "), (2, "  2 views  ")):
+        ShareLink.objects.update(views=views)
+        out = StringIO()
+        call_command("checkpoints", "shares", stdout=out)
+        assert text in out.getvalue()

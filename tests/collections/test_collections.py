@@ -18,7 +18,7 @@ from tests.views.conftest import check, checkpoint, entity, location, person
 from tests.views.forking import CREW, FLOW, SECRET, stored
 from viewer.host_requests import ListPrunable, PruneRules, ask
 from viewer.models import Checkpoint, Collection, CollectionItem, Location
-from viewer.presentation.collections import item_views
+from viewer.presentation.collections import added_texts, item_views
 from viewer.records import collections
 from viewer.records.accounts import teammate
 from viewer.records.collections import (
@@ -260,3 +260,8 @@ def test_what_is_collected_is_not_pruned(collection: Collection, checkpoint: Che
     # An item of another installation, whose checkpoint is here.
     CollectionItem.objects.update(location_uid=uuid4())
     assert not ask(ListPrunable(checkpoint.location_id, PruneRules(0, None, "", False))).rows
+
+
+def test_one_line_that_differs_is_named_in_the_singular() -> None:
+    assert added_texts(0, 1, [3])[-1].endswith("than line 3.")
+    assert added_texts(0, 2, [3, 4])[-1].endswith("than lines 3, 4.")

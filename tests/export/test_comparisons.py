@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from django.urls import reverse
 from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.models import Run
+from viewer.presentation import comparison
 from viewer.presentation.comparison import SECTIONS
-from viewer.presentation.comparison_sides import Reference
+from viewer.presentation.comparison_sides import Comparison, Reference
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"
@@ -72,3 +74,17 @@ def test_a_file_loads_nothing_and_hostile_texts_stay_texts(reader: Client, run: 
 def test_an_unknown_format_is_not_found_and_one_side_asks_for_another(run: Run, reader: Client) -> None:
     assert exported(reader, run, "svg").status_code == 404
     assert reader.get(reverse("compare-export"), {"a": str(run.uid)}).status_code == 302
+
+
+def test_values_that_are_too_long_are_counted_in_words(
+    reader: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = comparison.exported
+    for count, text in ((1, "1 value is too long"), (2, "2 values are too long")):
+
+        def with_left_out(compared: Comparison, count: int = count) -> comparison.Exported:
+            return replace(found(compared), left_out=count)
+
+        monkeypatch.setattr(comparison, "exported", with_left_out)
+        for name in ("markdown", "html"):
+            assert text in exported(reader, run, name).content.decode()

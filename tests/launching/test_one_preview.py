@@ -130,6 +130,7 @@ def test_a_command_that_publishes_a_fork_is_previewed_once(
 ) -> None:
     draft = checkpoint_of("draft", location, tmp_path)
     name = f"{draft.location.path}#{draft.run.key}/{draft.checkpoint_id}"
+    assert "1 checkpoint is written to " in terminal.text("publish", name, "--plan")
     with counted() as calls:
         assert terminal.document("publish", name)["job"]
     assert calls == {"preview_publish": 1}

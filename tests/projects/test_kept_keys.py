@@ -1,5 +1,6 @@
 """An admin of all locations of a project chooses which of its keys stay with Forkline."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,8 @@ def test_the_terminal_chooses_keys(terminal: Terminal, crew_location: Location, 
     document = terminal.document("keys", crew_location.path, "--keep", "ANTHROPIC_API_KEY")
     assert document["kept_keys"] == both
     assert "ANTHROPIC_API_KEY" in str(terminal.refused("keys", crew_location.path, "--keep", "PATH"))
+    text = terminal.text("keys", crew_location.path)
+    assert re.search(r"\b(1 place|([02-9]|\d\d+) places) with a key\.\n", text), text
     terminal.document("keys", crew_location.path, "--keep-none")
     project.refresh_from_db()
     assert project.kept_keys == {}

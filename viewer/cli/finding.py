@@ -16,6 +16,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from viewer import host_requests
 from viewer.cli.output import CHECKPOINT, FILE, FOLDER, PROGRAM, warn
@@ -177,7 +178,11 @@ def reported(path: str | Path) -> Iterator[Callable[[host_requests.ImportCounts]
         while not has_ended.wait(REPORT_SECONDS):
             words, counts = _("Reading %(location)s …"), newest[0]
             if counts.found:
-                words = _("%(location)s: %(found)s files found …")
+                words = ngettext(
+                    "%(location)s: %(found)s file found …",
+                    "%(location)s: %(found)s files found …",
+                    counts.found,
+                )
             if counts.due:
                 words = _("%(location)s: %(read)s of %(due)s new or changed files read …")
             numbers = {name: count_text(getattr(counts, name)) for name in ("found", "due", "read")}

@@ -112,6 +112,10 @@ def added_texts(added: int, present: int, kept: Sequence[int] = ()) -> list[str]
         found.append(_("Already in the collection: %(count)s.") % {"count": count_text(present)})
     if kept:
         shown = ", ".join(map(str, kept[:MAX_LINES])) + (" …" if len(kept) > MAX_LINES else "")
-        message = _("The collection has another note or expected answer, which stays, than lines %(lines)s.")
+        message = ngettext(
+            "The collection has another note or expected answer, which stays, than line %(lines)s.",
+            "The collection has another note or expected answer, which stays, than lines %(lines)s.",
+            len(kept),
+        )
         found.append(message % {"lines": shown})
     return found

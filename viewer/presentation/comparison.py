@@ -377,7 +377,8 @@ def as_markdown(compared: Comparison) -> str:
             lines += ["", f"## {plain_line(row.section)}: {plain_line(row.name)}"]
             lines += _values(compared, row)
     if found.left_out:
-        lines += ["", f"{found.left_out} values are too long and left out."]
+        values = "value is" if found.left_out == 1 else "values are"
+        lines += ["", f"{found.left_out} {values} too long and left out."]
     return "\n".join([*lines, "", f"Exported from Forkline at {_now()}. Secrets are redacted."]) + "\n"
 
 

@@ -81,3 +81,12 @@ def test_the_list_shows_starred_checkpoints_and_heads_of_starred_branches(
     Annotation.objects.create(location_uid=uid, run_key=crew_run.key, branch="exp-a", is_starred=True)
     page = reader.get(address).content.decode()
     assert re.findall(r'id="c(\d+)"', page) == [str(head.pk), str(row.pk)]
+
+
+def test_the_tokens_of_a_run_are_counted_in_words(runner: Client, crew_run: Run) -> None:
+    for tokens, text in ((1, "1 token"), (2, "2 tokens")):
+        Run.objects.update(tokens=tokens)
+        page = runner.get(crew_run.get_absolute_url()).content.decode()
+        assert re.search(rf"·\s+{text}\s", page), text
+        exported = runner.get(reverse("run-export", args=[crew_run.uid]), {"format": "html"})
+        assert re.search(rf"·\s+{text}\s", exported.content.decode()), text

@@ -122,8 +122,9 @@ def _list_lines(views: list[CallView]) -> Iterator[str]:
 def _facts(view: CallView) -> str:
     """The model, agent, duration, tokens and cost, as far as they are recorded."""
     call = view.call
-    tokens = _("%(sent)s tokens in, %(received)s out") % {
-        "sent": count_text(call.usage.tokens_in),
+    sent = call.usage.tokens_in
+    tokens = ngettext("%(sent)s token in, %(received)s out", "%(sent)s tokens in, %(received)s out", sent) % {
+        "sent": count_text(sent),
         "received": count_text(call.usage.tokens_out),
     }
     facts = [

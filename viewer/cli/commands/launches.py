@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli import finding, starting
 from viewer.cli.finding import add_project_arguments, named_entry_point, project_for
@@ -278,7 +278,11 @@ def _handle_publish(options: Mapping[str, Any]) -> Output:
 
 def _publish_planned(preview: PublishPreview) -> Output:
     path = preview.request.checkpoint.location.path
-    words = _("%(count)s checkpoints are written to %(run)s in %(location)s.")
+    words = ngettext(
+        "%(count)s checkpoint is written to %(run)s in %(location)s.",
+        "%(count)s checkpoints are written to %(run)s in %(location)s.",
+        preview.count,
+    )
     lines = [words % {"count": count_text(preview.count), "run": preview.key, "location": path}]
     if preview.request.into == "thread":
         lines.append(_(preview.kind.moves_head))

@@ -7,7 +7,7 @@ import msgspec
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import imported_location, listed_location
 from viewer.cli.output import LOCATION, TARGET, Output, Subcommand
@@ -179,8 +179,11 @@ def _key_lines(report: KeyReport) -> Iterator[str]:
     for key in report.keys:
         seen = " to ".join(f"{at:%Y-%m-%d}" if at else "?" for at in (key.first_seen, key.last_seen))
         yield f"{seen}  {key.place}  ({key.checkpoints})  {key.last.checkpoint_id}"
-    read = {"read": report.read, "total": report.total, "places": len(report.keys)}
-    yield _("%(places)d places with a key in %(read)d of %(total)d checkpoints.") % read
+    places = len(report.keys)
+    yield ngettext("%(places)d place with a key.", "%(places)d places with a key.", places) % {
+        "places": places
+    }
+    yield _("Checkpoints read: %(read)d of %(total)d") % {"read": report.read, "total": report.total}
 
 
 KEYS = Subcommand(

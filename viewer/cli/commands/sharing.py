@@ -128,7 +128,11 @@ def _shares_document(link: ShareLink) -> dict[str, Any]:
 
 def _shares_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for link in links:
-        line = _("%(id)d  %(state)s  until %(until)s  %(views)d views  %(kind)s  %(title)s")
+        line = ngettext(
+            "%(id)d  %(state)s  until %(until)s  %(views)d view  %(kind)s  %(title)s",
+            "%(id)d  %(state)s  until %(until)s  %(views)d views  %(kind)s  %(title)s",
+            link["views"],
+        )
         yield line % {**link, "until": minute_of(link["expires_at"])}
     if not links:
         yield _("There are no share links.")
