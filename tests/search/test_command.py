@@ -2,14 +2,16 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from viewer.cli.commands import search
-from viewer.models import Location
+from viewer.models import Host, Location
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +53,22 @@ def test_options_filter(crew_location: Location) -> None:
     assert "Nothing found." in printed("no such text")
 
 
+def test_a_location_is_named_as_for_other_commands(
+    crew_location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(crew_location.path)
+    other = Host.objects.create(name="beta")
+    twin = Location.objects.create(path="/srv/other", store_kind="json", host=other)
+    monkeypatch.chdir(path.parent)
+    for name in (str(path), path.name, f"./{path.name}/", f"file://{path}", str(crew_location.uid)):
+        assert document("write", "--location", name)["count"], name
+    for name in ("beta:/srv/other", "/srv/other", str(twin.uid)):
+        assert document("write", "--location", name)["count"] == 0, name
+    for name in ("beta:/srv/nothing", "/srv/nothing", str(uuid4())):
+        with pytest.raises(CommandError, match="no location"):
+            document("write", "--location", name)
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--since", "yesterday"), ("--cost", "nan"), ("--tokens", "-1"), ("--limit", "0")]
 )
@@ -62,5 +80,5 @@ def test_a_filter_that_is_not_valid_is_refused(crew_location: Location, option: 
 def test_a_search_needs_something_to_search_for(db: None) -> None:
     with pytest.raises(CommandError, match="Name a word"):
         printed()
-    with pytest.raises(CommandError, match="is not on the list"):
+    with pytest.raises(CommandError, match="no location /nowhere"):
         printed("tea", "--location", "/nowhere")

@@ -1,12 +1,14 @@
 """``forkline search``."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.finding import known_location, listed_location
 from viewer.cli.output import DAY, LOCATION, Output, Subcommand
 from viewer.cli.rows import checkpoint_document
 from viewer.host_requests import IndexNow, ask
@@ -129,12 +131,18 @@ def _search_filters(options: Mapping[str, Any]) -> Filters:
     words = " ".join([*(f'-"{word}"' for word in options["without"]), *quoted])
     given = {name: value for name, value in options.items() if value is not None}
     values = {**given, "q": words, "version": options["engine_version"] or ""}
-    if path := options["location"]:
-        location = Location.objects.filter(path=path).first()
-        if location is None:
-            raise CommandError(_("%(path)s is not on the list of locations.") % {"path": path})
-        values["location"] = str(location.uid)
+    if text := options["location"]:
+        values["location"] = str(_searched_location(text).uid)
     return filters_from(values)
+
+
+def _searched_location(text: str) -> Location:
+    """The location that the argument names. Raises CommandError for an unknown one."""
+    if is_at_terminal():
+        # A path as a person types it, or HOST:PATH.
+        with suppress(CommandError):
+            return listed_location(text)
+    return known_location(text)
 
 
 def _search_document(result: SearchResult) -> dict[str, Any]:
