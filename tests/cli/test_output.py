@@ -19,6 +19,7 @@ from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.terminal import without_progress
 from viewer.cli.output import as_json
+from viewer.cli.running import event_line
 from viewer.management.command import MAX_PART, ForklineCommand, OutputFailed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -138,3 +139,8 @@ def test_a_document_of_iterators_is_the_json_of_its_lists(rows: list[Any]) -> No
     lists = {"a b": 1, "rows": rows, "in\n": {"more": rows, "text": "é"}, "none": []}
     assert as_json(document) == as_json(lists)
     assert json.loads(as_json(lists)) == lists
+
+
+def test_a_line_of_an_event_names_the_zone_of_its_clock() -> None:
+    line = event_line("main", {"at": "2026-03-14T09:26:53.589+00:00", "text": "Started"})
+    assert line == "09:26:53 UTC  main  Started"

@@ -217,8 +217,8 @@ def _print_events(job: Job, after: int) -> int:
 
 
 def event_line(branch: str, document: Mapping[str, Any]) -> str:
-    """What a job did on a branch, as one line."""
-    moment, text = str(document.get("at"))[11:19], str(document.get("text"))
+    """What a job did on a branch, as one line. Documents have times in UTC."""
+    moment, text = f"{str(document.get('at'))[11:19]} UTC", str(document.get("text"))
     agent = f"  ({document['agent']})" if document.get("agent") else ""
     return one_line(f"{moment}  {branch}  {text}{agent}")
 
