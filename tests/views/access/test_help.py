@@ -322,7 +322,7 @@ def test_only_an_admin_of_all_locations_who_has_confirmed_it_helps_others(
     TOTP.activate(ada, generate_totp_secret())
     unconfirmed = Client()
     unconfirmed.post(reverse("login"), {"username": "eve", "password": PASSWORD})
-    for name in CHANGES:
+    for name in (*CHANGES, "sessions-end"):
         address = page_for(name, ada)
         assert browser_of("limited").post(address, {"reason": "lost"}).status_code == 404
         answer = unconfirmed.post(address, {"reason": "lost"})

@@ -90,6 +90,8 @@ def change_active(request: HttpRequest, pk: int) -> HttpResponse:
 def end_all(request: HttpRequest, pk: int) -> HttpResponse:
     """End all sessions of a person."""
     person = get_object_or_404(User, pk=pk)
+    if not is_confirmed(request):
+        return to_confirm(request, reverse("roles"))
     end_sessions(person)
     messages.success(request, _("Ended all sessions of %(name)s.") % {"name": person})
     return redirect("roles")
