@@ -163,6 +163,7 @@ def test_the_page_stores_what_was_chosen_and_shows_a_secret_once(runner: Client)
     for refused in ("http://example.org/", "ftp://x", "javascript:alert(1)", "https://"):
         page = runner.post(save, form | {"address": refused, "of_questions": "1"})
         assert page.status_code == 422 and f'value="{refused}"' in page.content.decode()
+        assert 'id="address-error">Enter a valid URL.' in page.content.decode()
         assert NotificationTarget.objects.get().address == "https://example.org/other"
     runner.post(save, {"kind": "mail", "address": "a@example.org\nBcc: b@example.org"})
     assert not NotificationTarget.objects.filter(kind="mail").exists()

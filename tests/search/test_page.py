@@ -236,13 +236,18 @@ def test_a_saved_search_is_not_replaced_by_another_of_its_name(reader: Client, d
     address = f"{SEARCH}saved/"
     reader.post(address, {"name": "tea", "query": "q=tea"})
     page = reader.post(address, {"name": "tea", "query": "q=coffee"}, follow=True).content.decode()
-    assert "You have another search" in page and 'value="coffee"' in page
+    assert 'id="save-error">You have another search' in page and 'value="coffee"' in page
+    assert 'name="name" value="tea"' in page, "It can be corrected."
     assert SavedSearch.objects.get().query == "q=tea"
 
 
 def test_a_saved_search_needs_a_name(reader: Client, db: None) -> None:
-    answer = reader.post(f"{SEARCH}saved/", {"name": "", "query": "q=tea"}, follow=True)
-    assert "needs a name" in answer.content.decode() and not SavedSearch.objects.exists()
+    answer = reader.post(f"{SEARCH}saved/", {"name": "", "query": "q=tea"})
+    assert (
+        answer.status_code == 422
+        and 'id="save-error">A saved search needs a name' in answer.content.decode()
+        and not SavedSearch.objects.exists()
+    )
     assert 'value="tea"' in answer.content.decode(), "The search is still there."
 
 

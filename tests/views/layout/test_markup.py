@@ -118,6 +118,8 @@ def test_what_describes_a_refused_field_is_on_the_page(
         reverse("team-change"): {"team": "", "name": ""},
         reverse("team-quotas", args=[Team.objects.create(name="ours").pk]): {"runs": "0"},
         reverse("collection-new"): {"name": " "},
+        reverse("notifications-save"): {"kind": "webhook", "address": "x"},
+        reverse("search-save"): {"name": " ", "query": "q=tea"},
         reverse("job-start", args=[queued.pk]): {"start": "later", "start_at": "yesterday"},
     }
     for address, fields in refused.items():

@@ -375,9 +375,8 @@ def save_target(request: HttpRequest) -> HttpResponse:
     former = target.address
     form = TargetForm(request.POST, instance=target)
     if not form.is_valid():
-        messages.error(request, errors_text(form))
         target.address = request.POST.get("address", "")
-        return _notifications_page(request, refused=target)
+        return _notifications_page(request, refused=target, error=errors_text(form))
     secret = ""
     if kind == Kind.WEBHOOK and target.address and target.address != former:
         secret = target.secret = f"whsec_{b64encode(token_bytes(32)).decode()}"
@@ -414,9 +413,9 @@ def mute_run(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _notifications_page(
-    request: HttpRequest, secret: str = "", refused: NotificationTarget | None = None
+    request: HttpRequest, secret: str = "", refused: NotificationTarget | None = None, error: str = ""
 ) -> HttpResponse:
-    """The page, with the ``secret`` of a new webhook, or with what was typed of a ``refused`` target."""
+    """The page, with the ``secret`` of a new webhook, or with a ``refused`` target and the ``error``."""
     own: dict[str, Any] = {one.kind: one for one in NotificationTarget.objects.filter(user=request.user.pk)}
     own |= {refused.kind: refused} if refused else {}
     sent = Notification.objects.filter(target__user=request.user.pk).select_related("target")
@@ -427,6 +426,8 @@ def _notifications_page(
         "webhook": own.get(Kind.WEBHOOK) or NotificationTarget(kind=Kind.WEBHOOK),
         "has_mail": bool(settings.EMAIL_HOST),
         "secret": secret,
+        "refused": refused,
+        "error": error,
         "sent": sent.order_by("-pk")[:MAX_LISTED],
         "muted": runs,
     }

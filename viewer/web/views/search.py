@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
@@ -32,6 +33,7 @@ from viewer.records.permissions import requires
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import COMPLETED, FAILED, MAX_VALUE, PRUNED, WAITING, Filters, filters_from
 from viewer.validation import number_in, storable
+from viewer.web.fields import errors_text
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
 
@@ -137,6 +139,14 @@ def _values(facet: str) -> list[str]:
 class SavedSearchForm(forms.ModelForm):  # type: ignore[type-arg]
     """The name of a search, and the query of its address."""
 
+    name = forms.CharField(
+        max_length=100,
+        error_messages=dict.fromkeys(
+            ("required", "max_length"),
+            gettext_lazy("A saved search needs a name of at most 100 characters."),
+        ),
+    )
+
     class Meta:
         model = SavedSearch
         fields = ("name", "query")
@@ -158,22 +168,35 @@ def index(request: HttpRequest) -> HttpResponse:
     if not is_part and "" in request.GET.values():
         # The address of a submitted form, without its empty fields.
         return redirect(f"{reverse('search')}?{filters.query}")
-    opens(Audited.SEARCH, "", filters.names)
-    position = number_in(request.GET.get("before", ""), max_digits=15)
-    context = {"filters": filters, "results": Results(), "progress": progress()}
-    try:
-        context |= {"results": search(filters, position), "before": position}
-    except SearchRefused as error:
-        context["too_slow"] = error.message
+    context = _found(filters, number_in(request.GET.get("before", ""), max_digits=15))
     if is_part:
         response = render(request, "search/_results.html", context)
         response["HX-Replace-Url"] = f"{reverse('search')}?{filters.query}"
     else:
-        saved = SavedSearch.objects.filter(user=request.user.pk)
-        context |= {"form": SearchForm(filters), "saved": saved}
-        response = render(request, "search/page.html", context)
+        response = _page(request, context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _found(filters: Filters, position: int | None = None) -> dict[str, Any]:
+    """The results of a search, for a template."""
+    opens(Audited.SEARCH, "", filters.names)
+    context = {"filters": filters, "results": Results(), "progress": progress()}
+    try:
+        return context | {"results": search(filters, position), "before": position}
+    except SearchRefused as error:
+        return context | {"too_slow": error.message}
+
+
+def _page(
+    request: HttpRequest, found: dict[str, Any], refused: SavedSearchForm | None = None
+) -> HttpResponse:
+    """The page, with the name of a saved search that was ``refused``, if any."""
+    saved = SavedSearch.objects.filter(user=request.user.pk)
+    context = {"form": SearchForm(found["filters"]), "saved": saved}
+    if refused:
+        context |= {"typed": refused["name"].value() or "", "save_error": errors_text(refused)}
+    return render(request, "search/page.html", found | context, status=422 if refused else 200)
 
 
 @requires(Right.VIEW)
@@ -191,23 +214,25 @@ def locations(request: HttpRequest) -> HttpResponse:
 def save(request: HttpRequest) -> HttpResponse:
     """Save a search under a name that no other search of the user has."""
     form = SavedSearchForm(request.POST)
-    saved = SavedSearch.objects.filter(user=request.user.pk)
-    query = filters_from(dict(parse_qsl(request.POST.get("query", "")))).query
-    back = redirect(f"{reverse('search')}?{query}")
+    filters = filters_from(dict(parse_qsl(request.POST.get("query", ""))))
+    if form.is_valid():
+        _check_name(form, SavedSearch.objects.filter(user=request.user.pk), filters.query)
     if not form.is_valid():
-        messages.error(request, _("A saved search needs a name of at most 100 characters."))
-        return back
+        return _page(request, _found(filters), form)
+    name, user = form.cleaned_data["name"], get_object_or_404(User, pk=request.user.pk)
+    SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": filters.query})
+    messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
+    return redirect(f"{reverse('search')}?{filters.query}")
+
+
+def _check_name(form: SavedSearchForm, saved: QuerySet[SavedSearch], query: str) -> None:
+    """Add an error if another search of the user has the name, or if there are too many."""
     name = form.cleaned_data["name"]
     if saved.filter(name=name).exclude(query=query).exists():
         text = _("You have another search “%(name)s”. Choose another name, or remove it first.")
-        messages.error(request, text % {"name": name})
+        form.add_error("name", text % {"name": name})
     elif saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
-        messages.error(request, _("You have too many saved searches. Remove one first."))
-    else:
-        user = get_object_or_404(User, pk=request.user.pk)
-        SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
-        messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
-    return back
+        form.add_error("name", _("You have too many saved searches. Remove one first."))
 
 
 @requires(Right.VIEW)
