@@ -1,7 +1,9 @@
 """Limits of all processes of a run together, its end, and what a person does meanwhile."""
 
+import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.waiting import wait_until
 from viewer.host import kernel
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.process_tree import QUIET_LISTINGS
 from viewer.host.jobs.processes import leader_of
 from viewer.host.jobs.sandbox import probing, supervisor
 from viewer.models import Job, Project, Question
@@ -99,6 +102,47 @@ def test_a_cancelled_run_that_runs_away_is_caught(
         job.request_cancel()
     assert job.status == "cancelled"
     assert left(job, project.folder) == []
+
+
+@pytest.mark.parametrize("launcher", EACH)
+def test_a_run_is_caught_whose_supervisor_gets_no_processor_time(
+    make_job: MakeJob, project: Project, launcher: str, settings: object
+) -> None:
+    isolate(project, launcher=launcher, open_files=200)
+    job = make_job("runs_away.py")
+    settings.CANCEL_GRACE_SECONDS = 1  # type: ignore[attr-defined]
+    with followed(job):
+        wait_until(lambda: (Path(project.folder) / "away").exists())
+        wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
+        psutil.Process(Job.objects.get(pk=job.pk).process_id).suspend()
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert left(job, project.folder) == []
+
+
+def test_a_supervisor_ends_what_a_listing_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, missed = (subprocess.Popen(["sleep", "60"]) for _number in range(2))
+    listings = iter([*[{kept.pid}] * (QUIET_LISTINGS + 2), {kept.pid, missed.pid}])
+    monkeypatch.setattr(supervisor, "descendants_of", lambda _process: next(listings, {kept.pid}))
+    supervisor.end_descendants(keep=kept.pid)
+    assert (kept.wait(), missed.wait(timeout=60)) == (-signal.SIGKILL, -signal.SIGKILL)
+
+
+def test_a_supervisor_ends_the_others_if_one_is_another_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(process: int, number: int) -> None:
+        if process == foreign.pid:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        send(process, number)
+
+    send = os.kill
+    foreign, own = (subprocess.Popen(["sleep", "60"]) for _number in range(2))
+    monkeypatch.setattr(os, "kill", refuses)
+    monkeypatch.setattr(supervisor, "SECONDS_TO_DIE", 0.1)
+    monkeypatch.setattr(supervisor, "descendants_of", lambda _process: {foreign.pid, own.pid})
+    supervisor.end_descendants()
+    monkeypatch.undo()
+    foreign.kill()
+    assert own.poll() is not None and foreign.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("launcher", EACH)

@@ -18,10 +18,14 @@ from django.conf import settings
 
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.process_tree import kill_tree
 from viewer.messages.message import UserMessage, Value, message_from
 from viewer.models import Job
 
 # Finds and ends every process of a job, including those that left its session.
+
+# For one attempt to kill a process with its descendants.
+SECONDS_TO_KILL = 5.0
 
 
 def belongs_to(process: psutil.Process, storage: JobStorage) -> bool:
@@ -118,18 +122,38 @@ def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
             process.send_signal(number)
 
 
-def end_all(storage: JobStorage, patience: float) -> None:
-    """Send SIGTERM to all processes of the job, and SIGKILL to those that run after ``patience`` seconds."""
-    left = tree_of(storage)
+def kill(processes: Iterable[psutil.Process]) -> bool:
+    """Kill the processes, and their descendants first. Return whether that was possible in time.
+
+    The supervisor of an isolated run may have had no processor time to end its run.
+    """
+    left = living(processes)
+    parents = {one.pid for one in left}
+    roots = [one for one in left if _parent_of(one) not in parents]
+    left_over = [one for one in roots if not kill_tree(one.pid, SECONDS_TO_KILL)]
+    return not left_over
+
+
+def _parent_of(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        return process.ppid()
+    return 0
+
+
+def end_all(storage: JobStorage, patience: float, known: Iterable[psutil.Process] = ()) -> None:
+    """Send SIGTERM to all processes of the job, and SIGKILL to those that run after ``patience`` seconds.
+
+    ``known`` are those that were found earlier.
+    """
+    left = living(known) | tree_of(storage)
     if not left:
         return
     send(left, signal.SIGTERM)
     psutil.wait_procs(left, timeout=patience)
-    for _attempt in range(5):
-        left = living(left | tree_of(storage))
-        if not left:
-            return
-        send(left, signal.SIGKILL)
+    attempts = 5
+    while attempts and (left := living(left | tree_of(storage))):
+        # A run that starts processes faster than they are killed is not left.
+        attempts -= kill(left)
         psutil.wait_procs(left, timeout=1)
 
 
@@ -312,7 +336,7 @@ class Cancellation:
             self.step += 1
             self._send_signal()
         if self.step == 3:
-            send(self.known, signal.SIGKILL)
+            kill(self.known)
 
     def _send_signal(self) -> None:
         """First SIGINT to the runner's group, so that it can report its end. Then SIGTERM to all."""
@@ -325,5 +349,4 @@ class Cancellation:
 
     def finish(self) -> None:
         """Kill every process that outlived the runner."""
-        send(self.known, signal.SIGKILL)
-        end_all(storage_of(self.job), patience=0)
+        end_all(storage_of(self.job), patience=0, known=self.known)

@@ -20,6 +20,7 @@ from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_withou
 from viewer.host.jobs.environment import GUARD, MARKER, MAX_PTH_BYTES, path_entries
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.kept_keys import refuse_other_file
+from viewer.host.jobs.process_tree import kill_tree
 from viewer.host.jobs.sandbox import probing
 from viewer.host.jobs.sandbox.supervisor import SupervisorRequest, in_memory
 from viewer.host.jobs.spool import TEMPORARY
@@ -161,6 +162,8 @@ def _linked(folder: Path) -> Iterator[str]:
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SECONDS_TO_REPORT = 90
+# For a supervisor that did not report, with its run.
+SECONDS_TO_KILL = 5.0
 MAX_REPORT_BYTES = 64 * 1024
 # Of the supervisor, which is outside the sandbox: nothing of the project's environment.
 OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
@@ -317,5 +320,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=1)
         return
+    kill_tree(process.pid, SECONDS_TO_KILL)
     process.kill()
     process.wait()

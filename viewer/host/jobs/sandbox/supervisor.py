@@ -31,6 +31,7 @@ import psutil
 
 from viewer.host import kernel
 from viewer.host.jobs import spool
+from viewer.host.jobs.process_tree import QUIET_LISTINGS, descendants_of, signal_each
 from viewer.host.jobs.sandbox import mounts
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
@@ -47,8 +48,10 @@ EVENTS_OF_SCOPE = (
 )
 LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 60
-# Descendants count as stopped after this many listings without a new one, or after this many seconds.
-QUIET_LISTINGS, SECONDS_TO_STOP = 20, 1.0
+# Descendants that start others faster than they are stopped are killed after this time.
+SECONDS_TO_STOP = 1.0
+# For the descendants that were killed, since one of them has ended.
+SECONDS_TO_DIE = 10.0
 # Shared memory of a sandbox, as much as Docker has it.
 SHARED_MEMORY_BYTES = 64 * 1024**2
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108
@@ -108,8 +111,10 @@ def main() -> NoReturn:
         answer(request["report"], {"refused": str(error) or type(error).__name__})
         sys.exit(1)
     answer(request["report"], {"in_force": facts})
-    status, limit = watch(child, request)
-    end_descendants()
+    try:
+        status, limit = watch(child, request)
+    finally:
+        end_descendants()
     if limit:
         record_end(Path(request["folder"]), limit, request["limits"][limit])
     exit_like(status)
@@ -619,50 +624,30 @@ def shared_once(processes: Iterable[psutil.Process]) -> int:
 
 
 def end_descendants(keep: int = 0) -> None:
-    """Kill every descendant, and wait for all but ``keep``. Stopped first, so that none starts another."""
+    """Kill every descendant, and wait for all but ``keep``. Stopped first, so that none starts another.
+
+    Does not wait for processes that the kernel does not end, or that are another user's.
+    """
     stopped: set[int] = set()
     quiet, end = 0, time.monotonic() + SECONDS_TO_STOP
     # One that goes on in a new process all the time can be missed by a listing.
     while quiet < QUIET_LISTINGS and time.monotonic() < end:
-        new = descendants() - stopped
-        for process in new:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGSTOP)
+        new = descendants_of(os.getpid()) - stopped
+        signal_each(new, signal.SIGSTOP)
         stopped |= new
         quiet = 0 if new else quiet + 1
-    for _attempt in range(1000):
-        found = descendants()
-        for process in found:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+    known: set[int] = set()
+    empty, changed_at = 0, time.monotonic()
+    while empty < QUIET_LISTINGS and time.monotonic() - changed_at < SECONDS_TO_DIE:
+        found = descendants_of(os.getpid())
+        signal_each(found, signal.SIGKILL)
         for process in found - {keep}:
             with suppress(ChildProcessError):
                 os.waitpid(process, os.WNOHANG)
-        if not found - {keep}:
-            break
-        time.sleep(0.001)
-
-
-def descendants() -> set[int]:
-    """The descendants of this process. Those whose parent has exited are its children."""
-    found: set[int] = set()
-    left = [os.getpid()]
-    while left:
-        parent = left.pop()
-        try:
-            new = {
-                int(number)
-                for thread in Path(f"/proc/{parent}/task").iterdir()
-                for number in (thread / "children").read_text().split()
-            }
-        except OSError:
-            # It has exited, or the kernel has no such list.
-            with suppress(psutil.Error):
-                found |= {one.pid for one in psutil.Process(parent).children(recursive=True)}
-            continue
-        left += new - found
-        found |= new
-    return found
+        if found != known:
+            known, changed_at = found, time.monotonic()
+        empty = 0 if found - {keep} else empty + 1
+        time.sleep(0.001 if found - {keep} else 0)
 
 
 def record_end(folder: Path, limit: str, most: int) -> None:
