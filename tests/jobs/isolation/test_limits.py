@@ -14,6 +14,7 @@ import pytest
 from tests.jobs.conftest import MakeJob, finished, followed
 from tests.jobs.isolation.conftest import ended, isolate
 from tests.waiting import wait_until
+from viewer.data_folder.locks import FileLock
 from viewer.host import kernel
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of
@@ -102,6 +103,7 @@ def test_a_cancelled_run_that_runs_away_is_caught(
         job.request_cancel()
     assert job.status == "cancelled"
     assert left(job, project.folder) == []
+    assert not FileLock(Path(project.folder) / "away").is_held()
 
 
 @pytest.mark.parametrize("launcher", EACH)
@@ -118,6 +120,7 @@ def test_a_run_is_caught_whose_supervisor_gets_no_processor_time(
         job.request_cancel()
     assert job.status == "cancelled"
     assert left(job, project.folder) == []
+    assert not FileLock(Path(project.folder) / "away").is_held()
 
 
 def test_a_supervisor_ends_what_a_listing_misses(monkeypatch: pytest.MonkeyPatch) -> None:
