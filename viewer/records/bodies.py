@@ -207,13 +207,13 @@ def nests_deeper(value: Any, max_depth: int) -> bool:
 BATCH = 50
 # Places that a report lists. A hostile checkpoint may have one for each of its texts.
 MAX_PLACES = 1000
-# An item of a list, or what a record such as CrewAI's of its events stores by id.
+# An item of a list, or of an object whose fields are named by ids.
 _ITEM = re.compile(r"\[\d+\]|\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[.\[]|$)")
 
 
 @dataclass(slots=True)
 class FoundKey:
-    """A place at which checkpoints have a secret: the same field of all items of a list or record is one.
+    """A place at which checkpoints have a secret: the same field of all items of a list or object is one.
 
     ``field`` names it. If not ``is_whole``, the secret is a part of a text. The times are those of the first
     and the last of ``checkpoints``, as far as they record one; ``last_path`` is its place in the last.

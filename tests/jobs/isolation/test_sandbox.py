@@ -104,6 +104,17 @@ def test_a_plain_process_reaches_all(
     assert len(reached(ended(make_job, project, "attacks.py"))) > 20
 
 
+def test_an_environment_behind_a_link_is_found(
+    make_job: MakeJob, project: Project, launcher: str, tmp_path: Path
+) -> None:
+    """Below the temporary folder as well, in which a run has one of its own."""
+    (tmp_path / "current").symlink_to(Path(sys.prefix))
+    project.interpreter = str(tmp_path / "current/bin/python")
+    project.save()
+    job = ended(make_job, project, "succeeds.py", launcher=launcher)
+    assert job.status == "succeeded", (job.error, job.log_end)
+
+
 def test_a_run_works_as_without_one(
     make_job: MakeJob, project: Project, location: Location, launcher: str
 ) -> None:

@@ -402,7 +402,7 @@ def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> 
         elif Path(path).exists():
             binds.append((path, "--ro-bind", "/dev/null"))
     # A link within another folder is there already, and so is where it leads. Nothing can be mounted on it.
-    roots = {target for target, _kind, _source in binds}
+    roots = {target for target, _kind, source in binds if source == target}
     binds = [
         one
         for one in binds
