@@ -45,7 +45,12 @@ def test_the_input_of_a_function_may_be_an_object(graphs: Graphs) -> None:
 
 
 def test_what_json_cannot_hold_is_shown_as_python_writes_it(graphs: Graphs) -> None:
-    ended = graphs.completed(graphs.request("run", "functions:dated", inputs={"input": 31}))
+    request = graphs.request("run", "functions:dated", inputs={"input": 31})
+    if graphs.version < (0, 6):
+        # LangGraph itself writes outputs as JSON, into the metadata of checkpoints.
+        assert "keys must be str" in graphs.run(request).end["error"]
+        return
+    ended = graphs.completed(request)
     outputs = {one["node"]: one["output"] for one in ended.of("node_completed")}
     assert "{datetime.date(2026, 1, 31): {'day': 31}}" in outputs["in_january"]
 
