@@ -37,10 +37,11 @@ DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,20}")
 TOKEN = re.compile(r"[!-~]{16,200}")
 # A host as browsers name it, and an origin. Other characters have a meaning in a content security policy.
-NAME = r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])"
-EXACT_ORIGIN = re.compile(rf"https?://{NAME}(?::[0-9]{{1,5}})?")
+HOST_NAME = r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])"
+EXACT_ORIGIN = re.compile(rf"https?://{HOST_NAME}(?::[0-9]{{1,5}})?")
 # All hosts of a domain begin with a dot, and in an origin with "*." as well.
-HOST, ORIGIN = re.compile(rf"\.?{NAME}|\*"), re.compile(rf"https?://(?:\*?\.)?{NAME}(?::[0-9]{{1,5}})?")
+HOST = re.compile(rf"\.?{HOST_NAME}|\*")
+ORIGIN = re.compile(rf"https?://(?:\*?\.)?{HOST_NAME}(?::[0-9]{{1,5}})?")
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50

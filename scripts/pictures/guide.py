@@ -41,7 +41,7 @@ def take_guide(pages: dict[str, Page], demo: ServedDemo) -> None:
 
 
 def show_part(page: Page, address: str, part: str) -> None:
-    """Open a page and scroll to a part of it, which a thread to prune has a minute after it was written."""
+    """Open a page, and scroll to a part of it. A new thread can be pruned after a minute."""
     page.goto(address)
     for _attempt in range(20):
         if page.locator(part).count():

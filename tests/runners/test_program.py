@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from forkline_runner.reporting import as_json, as_text
+from tests.waiting import wait_until
 from viewer.host.jobs import spool
 
 RUNNERS = Path(__file__).resolve().parents[2] / "viewer/runners"
@@ -80,8 +80,7 @@ def test_a_signal_after_the_run_leaves_its_last_checkpoint_time(
         "def flush():\n    (here / 'begun').touch()\n    time.sleep(1)\n    (here / 'written').touch()"
     )
     runner = begun(tmp_path, body)
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.01)
+    wait_until((tmp_path / "begun").exists)
     runner.send_signal(number)
     assert runner.communicate(timeout=60)[1] == b"" and (tmp_path / "written").exists()
     assert [one["kind"] for one in events(tmp_path)] == ["ended"]

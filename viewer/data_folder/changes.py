@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from viewer import postgresql, sqlite_pragmas
+from viewer.data_folder.failures import log_failure
 
 # Changes of files, without polling where the system supports it.
 
@@ -218,8 +219,6 @@ def _logged(name: str, step: Callable[[], bool]) -> bool:
     try:
         return step()
     except Exception as error:
-        # Of a full disk, or a data folder that is gone, its message says all that a person can use.
-        is_unexpected = not isinstance(error, DatabaseError | OSError)
-        logger.warning("%s failed: %s", name, error, exc_info=is_unexpected)
+        log_failure(logger, name, error)
         connection.close()
         return False

@@ -1,6 +1,7 @@
 """Failures of the disk or the database, as one sentence that says what to do."""
 
 import errno
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -23,6 +24,15 @@ LITTLE_SPACE = 1024 * 1024
 
 class DataFolderFailure(Exception):
     """The data folder cannot be used as it is. The message says why and what to do."""
+
+
+def log_failure(logger: logging.Logger, what: str, error: Exception) -> None:
+    """Log that something failed and is tried again. An unexpected error is logged with its traceback.
+
+    Of a full disk, or a database that is away, the message says all that a person can use.
+    """
+    is_expected = isinstance(error, DatabaseError | OSError)
+    logger.warning("%s failed: %s", what, error, exc_info=not is_expected)
 
 
 def database_path() -> Path:

@@ -195,9 +195,11 @@ def permit(*paths: str) -> None:
             Path(settings.DATA_DIR) / PERMITTED_FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode=0o600
         )
         with open(file, "r+", encoding="utf-8") as lines:
-            # A full disk may have cut the last line.
-            is_cut = not f"\n{lines.read()}".endswith("\n")
-            lines.write("\n" * is_cut + "".join(f"{json.dumps(path)}\n" for path in new))
+            known_lines = lines.read()
+            if known_lines and not known_lines.endswith("\n"):
+                # A full disk has cut the last line.
+                lines.write("\n")
+            lines.writelines(f"{json.dumps(path)}\n" for path in new)
 
 
 def _permitted_here() -> set[str]:

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.data_folder.failures import folder_fault
+from viewer.data_folder.failures import folder_fault, log_failure
 from viewer.engines import all_engines
 from viewer.host.jobs.sandbox.probing import launchers
 from viewer.host.projects import engine_version
@@ -156,9 +156,8 @@ def heartbeats(host: Host, stop: Callable[[], None]) -> Iterator[None]:
                     stop()
                     break
             except Exception as error:
-                # The next one may succeed. Of a database that is away, its message says enough.
-                is_unexpected = not isinstance(error, DatabaseError | OSError)
-                logger.warning("the heartbeat failed: %s", error, exc_info=is_unexpected)
+                # The next one may succeed.
+                log_failure(logger, "the heartbeat", error)
                 connection.close()
         connection.close()
 

@@ -267,8 +267,10 @@ def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# What precedes the inode of a file in ``Job.queued_in``.
-FILE = "file:"
+# Precedes the inode of SQLite's file in ``Job.queued_in``.
+FILE_PREFIX = "file:"
+# A job that one host may claim. Any host of a pool may claim the others.
+OF_ONE_HOST = models.Q(queued_in="") | models.Q(queued_in__startswith=FILE_PREFIX)
 
 
 def file_identity() -> str:
@@ -276,7 +278,7 @@ def file_identity() -> str:
     if connection.vendor != "sqlite":
         return ""
     with suppress(OSError):
-        return f"{FILE}{Path(connection.settings_dict['NAME']).stat().st_ino}"
+        return f"{FILE_PREFIX}{Path(connection.settings_dict['NAME']).stat().st_ino}"
     return ""
 
 
@@ -477,7 +479,7 @@ class Job(Metered):
     def is_in_copy(self) -> bool:
         """Whether it was queued in another file than that of this database, and may have run from there."""
         own = file_identity()
-        return bool(own) and self.queued_in.startswith(FILE) and self.queued_in != own
+        return bool(own) and self.queued_in.startswith(FILE_PREFIX) and self.queued_in != own
 
     def claim(self, database: str | None = None) -> bool:
         """Claim a queued job for this process, and record this machine as its host.
@@ -489,12 +491,11 @@ class Job(Metered):
         start = {"status": Job.Status.STARTING, "started_at": timezone.now(), "host": own_host_key()}
         due = Job.objects.due().here().filter(pk=self.pk)
         if database is not None:
-            in_none = models.Q(queued_in="") | models.Q(queued_in__startswith=FILE)
-            in_no_pool = in_none & models.Q(location__in=Location.objects.filter(pool=None))
+            in_no_pool = OF_ONE_HOST & models.Q(location__in=Location.objects.filter(pool=None))
             of_one_host = models.Q(host__isnull=False) | in_no_pool
             due = due.filter(of_one_host | models.Q(queued_in=database) if database else of_one_host)
             if own := file_identity():
-                due = due.exclude(~models.Q(queued_in=own), queued_in__startswith=FILE)
+                due = due.exclude(~models.Q(queued_in=own), queued_in__startswith=FILE_PREFIX)
         claimed = due.update(**start)
         if claimed:
             self.refresh_from_db()

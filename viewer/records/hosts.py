@@ -5,11 +5,10 @@ A database that no other machine uses has one host.
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember
-from viewer.models.jobs import FILE
+from viewer.models.jobs import OF_ONE_HOST
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import MAX_DIGITS
 
@@ -108,6 +107,5 @@ def change_pool(location: Location, pool: Pool | None) -> None:
     Location.objects.filter(pk__in=[one.pk for one in locations]).update(pool=pool)
     for one in locations:
         # Jobs that were queued when only its host could claim them.
-        of_file = Q(queued_in="") | Q(queued_in__startswith=FILE)
-        Job.objects.queued().filter(of_file, location=one, host=None).update(host=one.host)
+        Job.objects.queued().filter(OF_ONE_HOST, location=one, host=None).update(host=one.host)
         record(Action.CHANGED, Audited.LOCATION, one.uid, "pool")

@@ -92,31 +92,19 @@ def test_a_run_that_ignores_signals_is_killed(
 
 
 @pytest.mark.parametrize("launcher", EACH)
+@pytest.mark.parametrize("is_suspended", [False, True], ids=["", "supervisor-suspended"])
 def test_a_cancelled_run_that_runs_away_is_caught(
-    make_job: MakeJob, project: Project, launcher: str, settings: object
+    make_job: MakeJob, project: Project, launcher: str, is_suspended: bool, settings: object
 ) -> None:
+    """Also if its supervisor gets no processor time."""
     isolate(project, launcher=launcher, open_files=200)
     job = make_job("runs_away.py")
-    settings.CANCEL_GRACE_SECONDS = 8  # type: ignore[attr-defined]
+    settings.CANCEL_GRACE_SECONDS = 1 if is_suspended else 8  # type: ignore[attr-defined]
     with followed(job):
         wait_until(lambda: (Path(project.folder) / "away").exists())
-        job.request_cancel()
-    assert job.status == "cancelled"
-    assert left(job, project.folder) == []
-    assert not FileLock(Path(project.folder) / "away").is_held()
-
-
-@pytest.mark.parametrize("launcher", EACH)
-def test_a_run_is_caught_whose_supervisor_gets_no_processor_time(
-    make_job: MakeJob, project: Project, launcher: str, settings: object
-) -> None:
-    isolate(project, launcher=launcher, open_files=200)
-    job = make_job("runs_away.py")
-    settings.CANCEL_GRACE_SECONDS = 1  # type: ignore[attr-defined]
-    with followed(job):
-        wait_until(lambda: (Path(project.folder) / "away").exists())
-        wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
-        psutil.Process(Job.objects.get(pk=job.pk).process_id).suspend()
+        if is_suspended:
+            wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
+            psutil.Process(Job.objects.get(pk=job.pk).process_id).suspend()
         job.request_cancel()
     assert job.status == "cancelled"
     assert left(job, project.folder) == []

@@ -107,7 +107,7 @@ def test_a_plain_process_reaches_all(
 def test_an_environment_behind_a_link_is_found(
     make_job: MakeJob, project: Project, launcher: str, tmp_path: Path
 ) -> None:
-    """Below the temporary folder as well, in which a run has one of its own."""
+    """Also if the link is in ``/tmp``, which is another folder in the sandbox."""
     (tmp_path / "current").symlink_to(Path(sys.prefix))
     project.interpreter = str(tmp_path / "current/bin/python")
     project.save()

@@ -26,7 +26,8 @@ ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2, ARRAY, SNAPSH
 _NAMED = {ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2}
 # Classes whose values are serialized in clear text.
 _SECRET_TYPES = ("SecretStr", "SecretBytes", "Secret")
-# The other classes of Python's own with one argument. One of a project is an enumeration, or holds a secret.
+# Modules of Python whose objects are serialized with one argument. An object of another module is a member
+# of an enumeration, or has the method ``get_secret_value``.
 _PLAIN_MODULES = {
     "builtins",
     "collections",
@@ -188,7 +189,7 @@ class Decoder:
         if not isinstance(parts, list | tuple) or len(parts) < 3:
             raise Broken("langgraph.value_invalid", kind="MessagePack")
         module, name, fields = str(parts[0]), str(parts[1]), parts[2]
-        # ``Secret[date]`` is a class of its own.
+        # The name of a generic class includes its parameter: ``Secret[date]``.
         is_secret = name.partition("[")[0] in _SECRET_TYPES
         if extension.code == ONE_ARGUMENT and module not in _PLAIN_MODULES:
             is_secret |= _is_held_secret(name, fields)

@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from typing import IO
 
 from viewer.formats import short_size
 from viewer.host.confined import confined, is_confined
+from viewer.host.jobs.process_tree import kill_session
 from viewer.host_requests import JobRefused
 from viewer.models import Project
 
@@ -246,12 +246,6 @@ def _running(
         timer.cancel()
     if process.returncode not in is_ok:
         raise GitFailure(f"git {arguments[0]} ended with {process.returncode}")
-
-
-def kill_session(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and its children, which may have its output open. It has its own session."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 # A clean checkout of a commit, for one run.

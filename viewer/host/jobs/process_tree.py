@@ -1,4 +1,4 @@
-"""The descendants of a process, found and ended also while the machine is busy. Needs no Django.
+"""Kill a process with all that it started, also while the machine is busy. Needs no Django.
 
 The process that is at the root of a tree is a subreaper, such as a supervisor, or has not exited: otherwise
 a descendant whose parent exits belongs to nobody.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterable, Set
 from contextlib import suppress
@@ -15,8 +16,11 @@ from pathlib import Path
 
 import psutil
 
-# A single listing can miss a process whose parent exits meanwhile. So many without a new one miss none.
+# A listing can miss a process whose parent exits meanwhile. After this many listings without a new process,
+# all are known.
 QUIET_LISTINGS = 20
+# How long ``kill_tree`` tries.
+SECONDS_TO_KILL = 5.0
 
 
 def descendants_of(process: int, ended: Set[int] = frozenset()) -> set[int]:
@@ -58,7 +62,13 @@ def signal_each(processes: Iterable[int], number: signal.Signals) -> None:
             os.kill(process, number)
 
 
-def kill_tree(root: int, seconds: float) -> bool:
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a session, and the others in it, which may have its output open."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def kill_tree(root: int) -> bool:
     """Kill a process once all its descendants are killed. Return whether that was possible in time.
 
     Until then, the process is only stopped: once it has exited, its descendants are found no more.
@@ -67,7 +77,7 @@ def kill_tree(root: int, seconds: float) -> bool:
     killed: set[int] = set()
     # A stopped process reaps none, so there may be thousands, whose ids are not reused meanwhile.
     ended: set[int] = set()
-    quiet, end = 0, time.monotonic() + seconds
+    quiet, end = 0, time.monotonic() + SECONDS_TO_KILL
     while quiet < QUIET_LISTINGS:
         if time.monotonic() > end:
             return False

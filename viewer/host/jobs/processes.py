@@ -24,9 +24,6 @@ from viewer.models import Job
 
 # Finds and ends every process of a job, including those that left its session.
 
-# For one attempt to kill a process with its descendants.
-SECONDS_TO_KILL = 5.0
-
 
 def belongs_to(process: psutil.Process, storage: JobStorage) -> bool:
     """Whether a live process belongs to the job: its environment has the marker, or it has the lock open.
@@ -130,8 +127,8 @@ def kill(processes: Iterable[psutil.Process]) -> bool:
     left = living(processes)
     parents = {one.pid for one in left}
     roots = [one for one in left if _parent_of(one) not in parents]
-    left_over = [one for one in roots if not kill_tree(one.pid, SECONDS_TO_KILL)]
-    return not left_over
+    were_killed = [kill_tree(one.pid) for one in roots]
+    return all(were_killed)
 
 
 def _parent_of(process: psutil.Process) -> int:

@@ -26,10 +26,10 @@ from django.conf import settings
 from viewer.engines import engine_named, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Request
-from viewer.host.jobs.checkout import kill_session
 from viewer.host.jobs.environment import runnable, runner_environment, store_variables
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
+from viewer.host.jobs.process_tree import kill_session
 from viewer.host.jobs.sandbox.starting import refuse_isolated
 from viewer.host.locations.sources import NotConfigured, read_limits, register_savers
 from viewer.host.permitted import refuse_source

@@ -24,10 +24,11 @@ from pathlib import Path
 
 import psutil
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.utils import timezone
 
 from viewer.data_folder.changes import Changes, changes_of_rows
+from viewer.data_folder.failures import log_failure
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.sources import ImportCursor, ImportSummary, address_of
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
@@ -428,9 +429,7 @@ def _observe(rows: Changes, stopping: threading.Event) -> None:
                 has_changed = observer.step(WAIT_SECONDS)
                 stopping.wait(QUIET_SECONDS if has_changed else 0)
             except Exception as error:
-                # Of a full disk, its message says all that a person can use.
-                is_unexpected = not isinstance(error, DatabaseError | OSError)
-                logger.warning("observing locations failed: %s", error, exc_info=is_unexpected)
+                log_failure(logger, "observing locations", error)
                 connection.close()
                 stopping.wait(RETRY_SECONDS)
     connection.close()

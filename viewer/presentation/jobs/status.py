@@ -20,7 +20,7 @@ from viewer.host_requests import ReadWorkers, Workers, ask, each_asked_once
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Pool, Question, Team
-from viewer.models.jobs import FILE
+from viewer.models.jobs import FILE_PREFIX
 from viewer.postgresql import rows_identity
 from viewer.presentation.hosts import away_text, refusal_of
 from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
@@ -173,10 +173,7 @@ def waiting() -> list[Wait]:
 
 
 class ReachedLimits(dict[tuple[object, ...], Limit | None]):
-    """The limits for which queued jobs wait. They are found once for all jobs that share them.
-
-    What was used is that of all jobs of a day.
-    """
+    """The limits for which queued jobs wait, each found once for all jobs that share it."""
 
     def of(self, job: Job) -> Limit | None:
         """The limit for which a queued job waits, or None."""
@@ -205,7 +202,7 @@ def wait_of(job: Job, reached: ReachedLimits | None = None) -> Wait | None:
 
 
 def _for_a_person(job: Job) -> Wait | None:
-    is_of_pool = not job.host_id and job.queued_in and not job.queued_in.startswith(FILE)
+    is_of_pool = not job.host_id and job.queued_in and not job.queued_in.startswith(FILE_PREFIX)
     if not job.is_in_copy and (not is_of_pool or job.queued_in == rows_identity()):
         return None
     text = gettext(

@@ -210,7 +210,7 @@ def score(request: HttpRequest) -> HttpResponse:
     # Nothing is found by the key of an altered form.
     key = uuid_of(request.POST.get("key", "")) or uuid4()
     user = request.user if isinstance(request.user, User) else None
-    # The page that the person returns to still has the name of a function that was refused.
+    # Keep the name of a function that is refused in the form.
     query = QueryDict(mutable=True)
     for side in found.sides:
         try:

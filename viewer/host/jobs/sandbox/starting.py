@@ -162,8 +162,6 @@ def _linked(folder: Path) -> Iterator[str]:
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SECONDS_TO_REPORT = 90
-# For a supervisor that did not report, with its run.
-SECONDS_TO_KILL = 5.0
 MAX_REPORT_BYTES = 64 * 1024
 # Of the supervisor, which is outside the sandbox: nothing of the project's environment.
 OF_SUPERVISOR = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
@@ -320,6 +318,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=1)
         return
-    kill_tree(process.pid, SECONDS_TO_KILL)
+    kill_tree(process.pid)
     process.kill()
     process.wait()
