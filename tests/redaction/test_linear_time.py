@@ -1,5 +1,6 @@
 """Redaction takes linear time for any text."""
 
+import base64
 import json
 import time
 from collections.abc import Callable
@@ -125,6 +126,14 @@ def test_json_inside_json() -> None:
     check_linear(
         lambda count: lambda: redact({"text": json.dumps({"a": json.dumps({"b": ["c:d"] * count})})})
     )
+
+
+def test_base64_inside_base64() -> None:
+    # Each level has what may obscure a secret, so that its text is searched several times.
+    text = "CANARY"
+    while len(text) < 20_000:
+        text = base64.b64encode(f'{{"a%3D\u200b": "{text}"}}'.encode()).decode()
+    assert seconds(lambda: redact({"text": f"%3D\u200b {text}"})) < 2
 
 
 def test_no_rule_uses_backtracking() -> None:
