@@ -58,6 +58,14 @@ def test_a_repeated_secret_next_to_a_key_does_not_hide_the_key() -> None:
         assert "CANARY" not in made
 
 
+@pytest.mark.parametrize(("name", "value"), [("name", "value"), ("header_name", "header_value")])
+def test_a_cached_verdict_on_a_name_does_not_apply_to_other_fields(name: str, value: str) -> None:
+    named = {name: "X-Api-Key", "about": "a" * 80}
+    for fields in (named, {**named, value: "CANARY-77"}):
+        for made in both_ways({"padding of twenty": fields}):
+            assert "CANARY" not in made
+
+
 def test_emojis_and_accents_are_not_changed() -> None:
     value = {"text": "déjà vu 😀 日本", "api_key": "CANARY-77"}
     for made in both_ways(value):

@@ -470,16 +470,18 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
     colon = _COLON.match(data, end)
     secrecy = _secrecy(text[0]) if colon else ""
     if colon is None or not secrecy:
+        is_name = False
         if colon is None:
             if listed := _check_listed(data, start, end):
                 return _Verdict(listed[0] - position, listed[1] + _AFTER - position, listed[1] - position)
-            _check_pair(data, start, text[0], end)
+            is_name = _check_pair(data, start, text[0], end)
         if text[0] not in clean:
             check = _check_text if len(text[0]) > 200 else _check_short_text
             check(text[0])
             clean.add(text[0])
-        # More white space could lead to a colon.
-        last = colon.end() if colon else end + 1 if not data[end : end + 1].isspace() else end + _AFTER
+        # More white space could lead to a colon, and any other field of the document may hold a name's value.
+        is_last = not is_name and not data[end : end + 1].isspace()
+        last = colon.end() if colon else end + 1 if is_last else end + _AFTER
         return _Verdict(start - position, last - position, end - position)
     rest = _PLAIN_REST.match(data, colon.end())
     if rest or (secrecy not in ("hard", "code") and (rest := _NUMBER.match(data, colon.end()))):
@@ -498,10 +500,10 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
     return _Verdict(start - position, value.end() - position, end - position)
 
 
-def _check_pair(data: bytes, start: int, text: bytes, end: int) -> None:
-    """Raise _NotPlain if a secret's name is a value, and a neighbouring field may hold the secret."""
+def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
+    """Return whether a value is a secret's name. Raise _NotPlain if a neighbouring field may hold the secret."""
     if len(text) > 200 or b"\\" in text or not secrecy_of(text[1:-1].decode("utf-8", "replace")):
-        return
+        return False
     field = _FIELD_BEFORE.search(data[max(0, start - 60) : start])
     if field is None:
         if _LIST_PAIR.match(data, end):
@@ -518,6 +520,7 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> None:
             or _PAIRED_VALUE.search(rest)
         ):
             raise _NotPlain
+    return True
 
 
 _ITEMS_AFTER = re.compile(rb'(?:\s*,\s*"[^"\\]*(?:\\.[^"\\]*)*")+', re.DOTALL)
