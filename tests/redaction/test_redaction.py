@@ -288,6 +288,75 @@ def test_a_value_is_redacted_if_the_field_of_its_name_has_the_same_prefix(value:
         assert KEY not in made and "more" in made
 
 
+# A field that names a secret or marks it, and the field that holds it. The name may follow the value.
+NAMED = [
+    ({"type": "password"}, "value"),
+    ({"type": "SecureString", "Name": "/prod/db"}, "Value"),
+    ({"__type__": "SecretStr"}, "value"),
+    ({"inputType": "password"}, "value"),
+    ({"type": "string", "format": "password"}, "default"),
+    ({"name": "db", "secret": True}, "value"),
+    ({"name": "db", "isSecret": True}, "value"),
+    ({"sensitive": True, "key": "db"}, "val"),
+    ({"name": "X-Api-Key", "comment": ""}, "value"),
+    ({"name": "X-Api-Key", "comment": ""}, "values"),
+    ({"key": "token", "type": "str"}, "val"),
+    ({"k": "password"}, "v"),
+    ({"label": "Password", "id": 7}, "value"),
+    ({"column": "password", "old_value": None}, "new_value"),
+    ({"op": "replace", "path": "/user/password"}, "value"),
+    ({"selector": "#password"}, "text"),
+    ({"kind": "password"}, "data"),
+    ({"name": "password", "default": "text"}, "value"),
+]
+
+
+@pytest.mark.parametrize("secret", [KEY, PASSWORD])
+@pytest.mark.parametrize(("fields", "holder"), NAMED)
+def test_a_value_that_another_field_names_or_marks_is_redacted(
+    fields: dict[str, Any], holder: str, secret: str
+) -> None:
+    value = [secret] if holder == "values" else secret
+    for item in ({**fields, holder: value}, {holder: value, **fields}):
+        for made in both_ways({"first": "x", "in": [item], "then": "more"}):
+            assert secret not in made and "more" in made
+        for text in (json.dumps(item), json.dumps(item, indent=2), repr(item), json.dumps(json.dumps(item))):
+            for form in (text, f"The tool returned {text} and ended.", f"It returned {text[:-1]}"):
+                assert secret not in redact_text(form)
+
+
+def test_everything_that_is_marked_as_secret_is_redacted_but_placeholders() -> None:
+    for fields in ({"type": "password"}, {"secret": True}, {"format": "password"}):
+        for value, made in (("summer", MARKER), (4711, MARKER), ("<your password>", "<your password>")):
+            for redacted in both_ways({**fields, "value": value}):
+                assert json.loads(redacted)["value"] == made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "token", "content": "gpt-4o-mini-2024"},
+        {"type": "token", "content": "(e.g. 2024-05)"},
+        {"title": "The secrets of the sea", "content": "Chapter 7, the tide 2.0"},
+        {"id": "secret_scan", "data": {"label": "Scan 2 repositories"}},
+        {"label": "Password", "text": "8 or more letters"},
+        {"secret": False, "value": "a-plain-1"},
+        {"case_sensitive": True, "value": "a-plain-1"},
+    ],
+)
+def test_what_other_fields_label_is_shown_unless_it_looks_like_a_secret(value: Any) -> None:
+    for made in both_ways({"in": value}):
+        assert json.loads(made) == {"in": value}
+
+
+@pytest.mark.parametrize("names", ["api_keys", "passwords"])
+def test_each_secret_of_a_list_in_a_text_is_redacted(names: str) -> None:
+    items = [f"{KEY}{number}" for number in range(15)]
+    for text in (f"{names} = {items}", f"got {json.dumps({names: items, 'then': 'more'})} and more"):
+        made = redact_text(text)
+        assert KEY not in made and MARKER in made and ("more" in made) == ("more" in text)
+
+
 def test_other_pairs_are_shown() -> None:
     value = {
         "tool_name": "get_token",

@@ -142,7 +142,9 @@ WORDS_WITH_ENDS = (
     *("_pass", "_PASS", "_Pass", "-pass", "_pat", "_PAT", " code is "),
     *("access_tokens", "refresh_tokens", "auth_tokens", "api_tokens", "otp_", "OTP_"),
     *('headers"', "headers\\", 'Headers"', "Headers\\", "HEADERS", "authHeader", "AuthHeader", "auth_header"),
-    *("AUTH_HEADER", "auth-header", "Auth-Header"),
+    *("AUTH_HEADER", "auth-header", "Auth-Header", "ecureString", "ecure_string"),
+    # Fields that mark the value of another one as secret.
+    *(word + end for word in ("ensitive", "asked", "onfidential") for end in "\"\\'"),
 )
 # Keywords of the rules for private keys, URLs, credentials and pairs.
 _OTHER_KEYWORDS = words(

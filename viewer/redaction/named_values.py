@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from viewer.redaction.keywords import FOREIGN_LABELS
 from viewer.redaction.names import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
-from viewer.redaction.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, value_at
+from viewer.redaction.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, items_at, value_at
 from viewer.redaction.patterns import (
     TextSpan,
     anchored,
@@ -208,7 +208,20 @@ def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> TextSpan | None:
         return _in_env_line(data, name, at)
     if not name.text.isascii() and data[at : at + 1] not in _QUOTES:
         return _judged(data, name, ascii_at(data, at))
+    if data[at : at + 1] == b"[":
+        return _list_of_secrets(data, name, at)
     return _secret_value(data, name, value_at(data, at), is_equals)
+
+
+def _list_of_secrets(data: bytes, name: Name, at: int) -> TextSpan | None:
+    """Return the span from the first secret of a list to its end."""
+    items = list(items_at(data, at))
+    first = next((item.start for item in items if _secret_value(data, name, item, True)), None)
+    if first is None:
+        return None
+    last = items[-1].end
+    end = data.find(b"]", last, last + MAX_VALUE)
+    return first, max(last, first + len(data[first:end].rstrip(b" \t\r\n,\\\"'")))
 
 
 _EQUALS = ord("=")

@@ -90,7 +90,7 @@ _ABOUT = _word_set(
 )
 _WHOLE = re2.compile(
     r"(?i)(?:(?:access|refresh|auth|api|id|bearer|session|bot)[_\-]?tokens|api[_\-]?keys"
-    r"|client[_\-]?key[_\-]?data|connection[_\-]?strings?|conn[_\-]?str(?:ing)?|seed[_\-]?phrase|recovery[_\-]?(?:phrase|key)"
+    r"|client[_\-]?key[_\-]?data|connection[_\-]?strings?|conn[_\-]?str(?:ing)?|secure[_\-]?string|seed[_\-]?phrase|recovery[_\-]?(?:phrase|key)"
     r"|auth[_\-]?headers?|auth(?:entication)?[_\-]header|session[_\-]?(?:cookie|token|key)|ssh[_\-]?key"
     r"|webhook[_\-]?ur[li]|(?:storage|account|sas|shared_?access)_?(?:key|signature|token))$"
 )

@@ -1,17 +1,21 @@
 """Values that a neighbouring field or column names, and the span of a value that follows a name."""
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.patterns import (
     TextSpan,
     anchored,
     compiled,
+    is_machine_made,
     is_mixed,
     is_ordinary,
     is_words,
     looks_random,
+    words,
 )
 
 # The span of a value that follows a name: in quotes, bare, in a call, or in an indented block.
@@ -83,6 +87,22 @@ def quoted_at(data: bytes, start: int, quote: bytes) -> ValueSpan | None:
 
 
 _BACKSLASH = ord("\\")
+_ITEM = anchored(r"[\s\[,]{1,40}+(\\*+[\"'])")
+
+
+# The maximum number of items of a list that are examined.
+MAX_ITEMS = 10
+
+
+def items_at(data: bytes, at: int) -> Iterator[ValueSpan]:
+    """Yield the first quoted texts of the list that begins here."""
+    for _ in range(MAX_ITEMS):
+        quote = _ITEM.match(data, at)
+        item = quoted_at(data, quote.end(), quote[1]) if quote else None
+        if quote is None or item is None:
+            return
+        yield item
+        at = item.end + len(quote[1])
 
 
 def bare_at(data: bytes, at: int) -> ValueSpan | None:
@@ -130,24 +150,26 @@ def _block_at(data: bytes, at: int) -> ValueSpan | None:
 
 
 NAME_FIELDS = frozenset(
-    [
-        "name",
-        "key",
-        "header",
-        "field",
-        "variable",
-        "var",
-        "param",
-        "parameter",
-        "env",
-        "property",
-        "option",
-        "attribute",
-    ]
+    words("name key header field variable var param parameter env property option attribute")
 )
-VALUE_FIELDS = frozenset(
-    ["value", "val", "values", "content", "default", "string_value", "stringvalue", "secret", "current"]
+VALUE_FIELDS = frozenset(words("value val values content default string_value stringvalue secret current"))
+# Fields that often hold other things: the name has to be short, and the value has to look like a secret.
+LABEL_FIELDS = frozenset(
+    words(
+        "type kind format input_type inputtype __type__ id label title column k path selector question scheme"
+    )
 )
+LABELLED_FIELDS = VALUE_FIELDS | frozenset(
+    words("v data text input answer argument raw new old new_value newvalue old_value oldvalue")
+)
+MAX_LABEL = 40
+# Fields that mark the value as secret, whatever its name is: {"type": "password"}, {"is_secret": true}.
+MARKING_FIELDS = frozenset(words("type kind format input_type inputtype __type__"))
+MARKING_KINDS = frozenset(
+    words("password passwd passphrase secret secretstr securestring credential credentials")
+)
+MARKERS = frozenset(words("secret is_secret issecret sensitive is_sensitive issensitive masked confidential"))
+MARKED_FIELDS = (VALUE_FIELDS - {"content"}) | frozenset(words("v data stringdata example examples const"))
 
 # In other such fields, a prefix precedes both words: header_name and header_value, envKey and envValue.
 _NAME_WORDS, _VALUE_WORDS = ("name", "Name", "NAME", "key", "Key", "KEY"), ("value", "Value", "VALUE")
@@ -160,12 +182,65 @@ def fields_of_value(name: str) -> tuple[str, ...]:
     return tuple(prefix + word for word in _VALUE_WORDS) if prefix else ()
 
 
-_FIELD = "|".join(sorted(NAME_FIELDS))
-_VALUE = "|".join(sorted(VALUE_FIELDS, key=len, reverse=True))
-_PAIR = compiled(
-    rf"(?i)\b(?:{_FIELD})\\*[\"']?\s{{0,4}}[:=]\s{{0,4}}\\*[\"']?([A-Za-z][A-Za-z0-9_.\-]{{1,60}})\\*[\"']?"
-    rf"(?:\s|\\n|[,;\-]){{1,60}}\\*[\"']?(?:{_VALUE})\\*[\"']?\s{{0,4}}[:=]\s{{0,20}}"
+class Naming(NamedTuple):
+    """A field that names the value of other fields of its object, or marks it as secret."""
+
+    field: str
+    secrecy: Secrecy
+    is_marker: bool = False
+
+    def hides(self, field: str, value: object) -> bool:
+        """Return whether another field holds the secret."""
+        field = field.lower()
+        if self.is_marker and field in MARKED_FIELDS:
+            return not isinstance(value, str) or is_secret_text(value, self.secrecy)
+        if self.field in NAME_FIELDS and field in VALUE_FIELDS:
+            return not isinstance(value, str) or is_paired_secret(value, self.secrecy)
+        if field not in LABELLED_FIELDS or not isinstance(value, str):
+            return False
+        return is_cell_secret(value, self.secrecy) and (
+            self.secrecy in ("hard", "soft") or is_machine_made(value)
+        )
+
+
+def naming_of(field: str, value: object) -> Naming | None:
+    """Return what a field says of the others; None if it names and marks no secret."""
+    field = field.lower()
+    if value is True:
+        return Naming(field, "hard", is_marker=True) if field in MARKERS else None
+    if not isinstance(value, str):
+        return None
+    is_kind = field in MARKING_FIELDS
+    if is_kind and value.lower().replace("_", "").replace("-", "") in MARKING_KINDS:
+        return Naming(field, "hard", is_marker=True)
+    if field in NAME_FIELDS or (field in LABEL_FIELDS and len(value) <= MAX_LABEL):
+        secrecy = secrecy_of(value)
+        return Naming(field, secrecy) if secrecy else None
+    return None
+
+
+def _alternatives(fields: Iterable[str]) -> str:
+    return "|".join(sorted(fields, key=len, reverse=True))
+
+
+_FIELD, _VALUE = _alternatives(NAME_FIELDS), _alternatives(VALUE_FIELDS)
+_OPTIONAL_QUOTE = r"\\*[\"']?"
+_SIGN = rf"{_OPTIONAL_QUOTE}\s{{0,4}}[:=]\s{{0,4}}"
+_NAMING = compiled(
+    rf"(?i)\b(?:({_alternatives(NAME_FIELDS | LABEL_FIELDS)}){_SIGN}"
+    r"(?:\\*[\"']([/#A-Za-z][A-Za-z0-9_.\-/ ]{1,60})\\*[\"']|([/#A-Za-z][A-Za-z0-9_.\-/]{1,60}))"
+    rf"|({_alternatives(MARKERS)}){_SIGN}true\b)"
 )
+_VALUED = compiled(
+    rf"(?i)(?:^|[\s,;{{(\-]|\\n){_OPTIONAL_QUOTE}({_alternatives(LABELLED_FIELDS | MARKED_FIELDS)})"
+    rf"{_SIGN}\s{{0,16}}"
+)
+# The end of what follows a name outside objects, such as an item in YAML.
+_ITEM_END = compiled(r"[{}<>]|\n[ \t]*(?:-|\r?\n)|\\n[ \t]*-")
+# The most bytes that are examined before and behind a name.
+MAX_AROUND = 400
+# The most fields of values that are examined before and behind a name.
+MAX_VALUES = 3
 _ATTRIBUTE = compiled(
     rf"(?i)<[A-Za-z][\w:.\-]{{0,40}}\s[^<>]{{0,200}}?"
     rf"\b(?:{_FIELD}|id)=\\*[\"']([A-Za-z][A-Za-z0-9_.\-]{{1,60}})\\*[\"'][^<>]{{0,100}}>([^<>]{{1,900}})<"
@@ -181,15 +256,7 @@ _RULE = compiled(r"^[ \t|:\-+]{3,}$")
 
 def pair_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of values that a neighbouring field or column names."""
-    lowered = data.lower()
-    if (
-        b"val" in lowered
-        or b"content" in lowered
-        or b"default" in lowered
-        or b"secret" in lowered
-        or b"current" in lowered
-    ):
-        yield from _pairs(data)
+    yield from _pairs(data)
     if b"</" in data:
         yield from _elements(data)
     if b"|" in data and b"--" in data:
@@ -199,14 +266,53 @@ def pair_spans(data: bytes) -> Iterator[TextSpan]:
 
 
 def _pairs(data: bytes) -> Iterator[TextSpan]:
-    for found in _PAIR.finditer(data):
-        secrecy = secrecy_of(found[1].decode("latin-1"))
-        value = value_at(data, found.end()) if secrecy else None
-        if value is None:
-            continue
-        text = data[value.start : value.end].decode("utf-8", "replace")
-        if is_paired_secret(text, secrecy):
-            yield value.start, value.end
+    namings = list(_namings(data))
+    if not namings:
+        return
+    values = [_Valued(data, found) for found in _VALUED.finditer(data)]
+    starts = [value.start for value in values]
+    for (start, end), naming in namings:
+        first, last = _object_around(data, start, end)
+        nearest = bisect_left(starts, start)
+        fewest, most = bisect_left(starts, first), bisect_left(starts, last)
+        for value in values[max(fewest, nearest - MAX_VALUES) : min(most, nearest + MAX_VALUES)]:
+            yield from (span for span, text in value.texts if naming.hides(value.field, text))
+
+
+def _namings(data: bytes) -> Iterator[tuple[TextSpan, Naming]]:
+    for found in _NAMING.finditer(data):
+        field, name = found[1] or found[4], found[2] or found[3]
+        if naming := naming_of(field.decode(), name.decode("latin-1") if name else True):
+            yield found.span(), naming
+
+
+class _Valued:
+    """A field that may hold the value of a name, and its texts: several if it has a list."""
+
+    def __init__(self, data: bytes, found: Any) -> None:
+        self._data, self._at = data, found.end()
+        self.start, self.field = found.start(1), found[1].decode()
+
+    @cached_property
+    def texts(self) -> list[tuple[TextSpan, str]]:
+        value = value_at(self._data, self._at)
+        spans = [(one.start, one.end) for one in ([value] if value else items_at(self._data, self._at))]
+        return [((start, end), self._data[start:end].decode("utf-8", "replace")) for start, end in spans]
+
+
+def _object_around(data: bytes, start: int, end: int) -> TextSpan:
+    """Return the span of the object or XML element that has the field here, or of what follows the field."""
+    first, last = max(0, start - MAX_AROUND), end + MAX_AROUND
+    opening = max((data.rfind(sign, first, start), sign) for sign in (b"{", b"<"))
+    closing = data.find(_CLOSING[opening[1]], end, last)
+    is_open = opening[0] >= 0 and data.rfind(_CLOSING[opening[1]], opening[0], start) < 0
+    if is_open:
+        return opening[0], closing if closing >= 0 else last
+    item = _ITEM_END.search(data[end:last])
+    return end, end + item.start() if item else last
+
+
+_CLOSING = {b"{": b"}", b"<": b">"}
 
 
 def _elements(data: bytes) -> Iterator[TextSpan]:
@@ -221,6 +327,15 @@ def _elements(data: bytes) -> Iterator[TextSpan]:
 def is_paired_secret(text: str, secrecy: Secrecy) -> bool:
     """Return whether the value of a secret's name is a secret."""
     return is_secret_text(text, secrecy) and not is_words(text)
+
+
+def is_cell_secret(text: str, secrecy: Secrecy) -> bool:
+    """Return whether a text that may as well be ordinary is a secret, by its form."""
+    if " " in text or not is_paired_secret(text, secrecy):
+        return False
+    if secrecy == "hard":
+        return len(text) >= 4 and (is_mixed(text) or not is_ordinary(text))
+    return looks_random(text) and not is_ordinary(text)
 
 
 def _columns(data: bytes, separator: bytes) -> Iterator[TextSpan]:
@@ -251,15 +366,7 @@ def _cells(cells: list[bytes], start: int, secret: dict[int, Secrecy]) -> Iterat
         if column in secret and not _RULE.search(cell):
             plain = cell.strip(b" \t*_`\"'\r")
             text = plain.decode("utf-8", "replace")
-            if is_paired_secret(text, secret[column]) and _looks_secret(text, secret[column]):
+            if is_cell_secret(text, secret[column]):
                 first = start + cell.find(plain)
                 yield first, first + len(plain)
         start += len(cell) + 1
-
-
-def _looks_secret(text: str, secrecy: Secrecy) -> bool:
-    if " " in text:
-        return False
-    if secrecy == "hard":
-        return len(text) >= 4 and (is_mixed(text) or not is_ordinary(text))
-    return looks_random(text) and not is_ordinary(text)

@@ -21,7 +21,7 @@ from viewer.redaction.known_secrets import (
     spans_in,
 )
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
-from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, fields_of_value, is_paired_secret
+from viewer.redaction.pairs import fields_of_value, is_paired_secret, naming_of
 from viewer.redaction.patterns import (
     INVISIBLE,
     TextSpan,
@@ -147,17 +147,14 @@ def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secr
     """Return the fields of an object: name, value and secrecy."""
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
-    named = _paired(item)
-    others = _paired_by_prefix(item)
+    paired = {**_named_by_prefix(item), **_named(item)}
     # A model signs what it thought. Without the signature, the thought cannot be sent again.
     harmless = SIGNED if not SIGNED_WITH.isdisjoint(item) else ()
     return [
         (
             name,
             inner,
-            ("" if name in harmless else secrecy_below(name, secrecy))
-            or (named if name.lower() in VALUE_FIELDS else "")
-            or others.get(name, ""),
+            ("" if name in harmless else secrecy_below(name, secrecy)) or paired.get(name, ""),
         )
         for name, inner in item.items()
     ]
@@ -194,19 +191,18 @@ def _is_schema(item: dict[str, Any]) -> bool:
     return is_typed and not _SCHEMA_SIGNS.isdisjoint(item)
 
 
-def _paired(item: dict[str, Any]) -> Secrecy:
-    """Return the secrecy of the value in an object such as {"name": …, "value": …}."""
-    if len(item) < 2:
-        return ""
-    for name, inner in item.items():
-        if isinstance(inner, str) and name.lower() in NAME_FIELDS and (secrecy := secrecy_of(inner)):
-            value = next((item[other] for other in item if other.lower() in VALUE_FIELDS), None)
-            is_secret = not isinstance(value, str) or is_paired_secret(value, secrecy)
-            return secrecy if is_secret else ""
-    return ""
+def _named(item: dict[str, Any]) -> dict[str, Secrecy]:
+    """Return the secrecy of values that another field names, as in {"name": …, "value": …}, by field."""
+    namings = [naming for name, inner in item.items() if (naming := naming_of(name, inner))]
+    return {
+        field: naming.secrecy
+        for naming in namings
+        for field, inner in item.items()
+        if naming.hides(field, inner)
+    }
 
 
-def _paired_by_prefix(item: dict[str, Any]) -> dict[str, Secrecy]:
+def _named_by_prefix(item: dict[str, Any]) -> dict[str, Secrecy]:
     """Return the secrecy of values in an object such as {"header_name": …, "header_value": …}, by field."""
     found: dict[str, Secrecy] = {}
     for name, inner in item.items():
@@ -383,10 +379,11 @@ _COLON = re.compile(rb"\s*:\s*")
 _PLAIN_TEXT = re.compile(rb'"([^"\\]*)"')
 # Values that cannot contain a secret.
 _PLAIN_REST = re.compile(rb"null|true|false|\{\s*\}|\[\s*\]")
-# What precedes a field's value: its name, and whether it is the first of its object.
-_FIELD_BEFORE = re.compile(rb'([{]\s*)?"([A-Za-z_\-]{1,30})"\s*:\s*\Z')
+# The most white space between two texts.
+_BETWEEN = 400
+# What precedes a field's value: its name.
+_FIELD_BEFORE = re.compile(rb'"([A-Za-z_\-]{1,30})"\s*:\s*\Z')
 _LIST_PAIR = re.compile(rb'\s*,\s*"[^"]*"\s*\]')
-_PAIRED_VALUE = re.compile(rb'"(?i:' + "|".join(sorted(VALUE_FIELDS)).encode() + rb')"\s*:\s*[^\sntf]')
 _REST_OF_NAME = re.compile(rb'[^"\\]{0,200}"\s*:')
 _WORD_CHARACTER = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
 _INVISIBLE_ESCAPES = frozenset(f"{ord(one):04x}".encode() for one in INVISIBLE)
@@ -468,21 +465,15 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
         raise _NotPlain
     end = text.end()
     colon = _COLON.match(data, end)
-    secrecy = _secrecy(text[0]) if colon else ""
-    if colon is None or not secrecy:
-        is_name = False
-        if colon is None:
-            if listed := _check_listed(data, start, end):
-                return _Verdict(listed[0] - position, listed[1] + _AFTER - position, listed[1] - position)
-            is_name = _check_pair(data, start, text[0], end)
-        if text[0] not in clean:
-            check = _check_text if len(text[0]) > 200 else _check_short_text
-            check(text[0])
-            clean.add(text[0])
-        # More white space could lead to a colon, and any other field of the document may hold a name's value.
-        is_last = not is_name and not data[end : end + 1].isspace()
-        last = colon.end() if colon else end + 1 if is_last else end + _AFTER
-        return _Verdict(start - position, last - position, end - position)
+    if colon is None:
+        return _examine_value(data, position, (start, end), clean)
+    if data.startswith(b"true", colon.end()) and naming_of(text[0][1:-1].decode("utf-8", "replace"), True):
+        _check_object(data, start, end)
+        return _Verdict(start - position, end + _AFTER - position, end - position)
+    secrecy = _secrecy(text[0])
+    if not secrecy:
+        _check_once(text[0], clean)
+        return _Verdict(start - position, colon.end() - position, end - position)
     rest = _PLAIN_REST.match(data, colon.end())
     if rest or (secrecy not in ("hard", "code") and (rest := _NUMBER.match(data, colon.end()))):
         return _Verdict(start - position, rest.end() + 1 - position, rest.end() - position)
@@ -500,33 +491,56 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
     return _Verdict(start - position, value.end() - position, end - position)
 
 
+def _examine_value(data: bytes, position: int, span: TextSpan, clean: set[bytes]) -> _Verdict:
+    start, end = span
+    if listed := _check_listed(data, start, end):
+        return _Verdict(listed[0] - position, listed[1] + _AFTER - position, listed[1] - position)
+    is_name = _check_pair(data, start, data[start:end], end)
+    _check_once(data[start:end], clean)
+    # More white space could lead to a colon, and any other field of the document may hold a name's value.
+    is_last = not is_name and not data[end : end + 1].isspace()
+    return _Verdict(start - position, end + (1 if is_last else _AFTER) - position, end - position)
+
+
+def _check_once(text: bytes, clean: set[bytes]) -> None:
+    if text not in clean:
+        check = _check_text if len(text) > 200 else _check_short_text
+        check(text)
+        clean.add(text)
+
+
 def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
-    """Return whether a value is a secret's name. Raise _NotPlain if a neighbouring field may hold the secret."""
+    """Return whether a value is a secret's name. Raise _NotPlain if another field may hold the secret."""
     if len(text) > 200 or b"\\" in text or not secrecy_of(text[1:-1].decode("utf-8", "replace")):
         return False
-    field = _FIELD_BEFORE.search(data[max(0, start - 60) : start])
+    before = data[max(0, start - _BETWEEN) : start]
+    field = _FIELD_BEFORE.search(before)
     if field is None:
-        if _LIST_PAIR.match(data, end):
+        if _LIST_PAIR.match(data, end) or not before.strip():
             raise _NotPlain
-    elif any(f'"{one}"'.encode() in data for one in fields_of_value(field[2].decode("utf-8", "replace"))):
+        return True
+    name = field[1].decode()
+    if any(f'"{one}"'.encode() in data for one in fields_of_value(name)):
         raise _NotPlain
-    elif field[2].decode("utf-8", "replace").lower() in NAME_FIELDS:
-        rest = data[end : data.find(b"}", end, end + 2000)]
-        if (
-            not field[1]
-            or rest.count(b'"') % 2
-            or b"{" in rest
-            or len(rest) > 1990
-            or _PAIRED_VALUE.search(rest)
-        ):
-            raise _NotPlain
+    if naming_of(name, text[1:-1].decode("utf-8", "replace")):
+        _check_object(data, start, end)
     return True
+
+
+def _check_object(data: bytes, start: int, end: int) -> None:
+    """Raise _NotPlain if the field at this position names or marks the secret of another field."""
+    opening, closing = data.rfind(b"{", max(0, start - 2000), start), data.find(b"}", end, end + 2000)
+    try:
+        item = msgspec.json.decode(data[max(0, opening) : closing + 1], type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # It has other objects inside, or is long.
+        raise _NotPlain from None
+    if _named(item):
+        raise _NotPlain
 
 
 _ITEMS_AFTER = re.compile(rb'(?:\s*,\s*"[^"\\]*(?:\\.[^"\\]*)*")+', re.DOTALL)
 _ITEM_BEFORE = re.compile(rb'"\s*,\s*\Z')
-# The most white space between two items.
-_BETWEEN = 400
 
 
 def _check_listed(data: bytes, start: int, end: int) -> tuple[int, int] | None:
