@@ -349,6 +349,75 @@ def test_what_other_fields_label_is_shown_unless_it_looks_like_a_secret(value: A
         assert json.loads(made) == {"in": value}
 
 
+ROWS = [["bob", KEY], ["al", f"{PASSWORD}1"]]
+TABLES: list[Any] = [
+    {"columns": ["name", "password"], "data": ROWS},
+    {"index": [0, 1], "columns": ["name", "API key"], "data": ROWS},
+    {"headers": ["name", "secret", "city"], "rows": [[*row, "Rome"] for row in ROWS]},
+    {"columns": ["password"], "rows": [[KEY], [PASSWORD]]},
+    {"range": "A1:B3", "values": [["Name", "Password"], *ROWS]},
+    [["name", "password"], *ROWS],
+    {"keys": ["user", "password", "secret"], "values": ["bob", KEY, PASSWORD]},
+]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_cells_below_the_name_of_a_secret_are_redacted(table: Any) -> None:
+    for made in both_ways({"first": "x", "in": table, "said": f"It is {KEY}.", "then": "more"}):
+        assert KEY not in made and PASSWORD not in made and "more" in made
+    for text in (json.dumps(table), json.dumps(table, indent=2), repr(table), json.dumps(json.dumps(table))):
+        for form in (text, f"The tool returned {text} and ended.", f"It returned {text[:-2]}"):
+            assert KEY not in redact_text(form) and PASSWORD not in redact_text(form)
+
+
+def test_cells_of_tables_in_decoded_json_are_redacted() -> None:
+    for table in (
+        {"data": ROWS, "columns": ["name", "password"]},
+        {"columns": [{"name": "user"}, {"name": "password", "type": "str"}], "rows": ROWS},
+        {"columns": ["name", "pin"], "rows": [["bob", 4711], ["al", 4712]]},
+    ):
+        for made in both_ways({"first": "x", "in": table, "then": "more"}):
+            assert KEY not in made and PASSWORD not in made and "471" not in made and "more" in made
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "name,token,city\nbob,{},Rome\n",
+        'name,city,password\n"Smith, Bob",Rome,{}\n',
+        "name;password\r\nbob;{}\r\n",
+        "name\tpassword\nbob\t{}\n",
+        " name | password \n------+----------\n bob  | {}\n(1 row)",
+        "+------+-----+\n| name | password |\n+------+-----+\n| b\\|ob | {} |\n+------+-----+",
+        "┌──────┬──────────┐\n│ name │ password │\n├──────┼──────────┤\n│ bob  │ {} │\n└──────┴──────────┘",
+        "   name              password\n0   bob  {}\n",
+        "NAME   PASSWORD       AGE\nbob    {}   3d\n",
+        "<table><tr><th>name</th><th>password</th></tr>\n<tr><td>bob</td><td><b>{}</b></td></tr></table>",
+    ],
+)
+def test_cells_of_tables_in_texts_are_redacted(table: str) -> None:
+    text = table.format(KEY)
+    for form in (text, f"The tool returned:\n\n{text}\n\nand ended."):
+        assert redact_text(form) == form.replace(KEY, MARKER)
+        for made in both_ways({"text": form}):
+            assert json.loads(made) == {"text": form.replace(KEY, MARKER)}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"columns": ["name", "password"], "data": [["length", "8 or more"], ["kind", "varchar"]]},
+        {"required": ["user", "password"], "values": [["a-1", "b-2", "c-3"]]},
+        [["Field", "Password"], ["type", "string"], ["about", "of the user"]],
+        {"text": "option  password\ntype    str | None\nsince   version 2.1\n"},
+        {"text": "f(user, password)\ng('v1.2-x3', 'a1b2c3d4')"},
+    ],
+)
+def test_other_tables_are_shown(value: Any) -> None:
+    for made in both_ways({"in": value}):
+        assert json.loads(made) == {"in": value}
+
+
 @pytest.mark.parametrize("names", ["api_keys", "passwords"])
 def test_each_secret_of_a_list_in_a_text_is_redacted(names: str) -> None:
     items = [f"{KEY}{number}" for number in range(15)]

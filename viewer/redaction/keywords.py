@@ -89,7 +89,7 @@ SECRET_WORDS = (
     "seed_phrase",
 )
 # Frequent words count only with what may follow the end of a name. In capitals they are rare.
-ENDS = "\"\\=:' _-`*>|"
+ENDS = "\"\\=:' _-`*>|,;"
 _RARER_ENDS = "\"\\=:'"
 # The last words of names. Without their first letter, they are also found with a capital.
 _ENDINGS = (

@@ -33,6 +33,7 @@ from viewer.redaction.patterns import (
     visible_text,
     without_spans,
 )
+from viewer.redaction.tables import table_spans
 from viewer.redaction.vendor_tokens import token_spans
 
 # Known secrets: the values of a project's environment file, in every form in which a text may contain them.
@@ -185,6 +186,7 @@ def _found_in(data: bytes) -> list[TextSpan]:
         *credential_spans(data),
         *named_spans(data),
         *pair_spans(data),
+        *table_spans(data),
     ]
 
 

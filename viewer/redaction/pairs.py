@@ -1,4 +1,4 @@
-"""Values that a neighbouring field or column names, and the span of a value that follows a name."""
+"""Values that a neighbouring field names, and the span of a value that follows a name."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -91,7 +91,7 @@ _ITEM = anchored(r"[\s\[,]{1,40}+(\\*+[\"'])")
 
 
 # The maximum number of items of a list that are examined.
-MAX_ITEMS = 10
+MAX_ITEMS = 8
 
 
 def items_at(data: bytes, at: int) -> Iterator[ValueSpan]:
@@ -146,7 +146,7 @@ def _block_at(data: bytes, at: int) -> ValueSpan | None:
     return ValueSpan(first, last, "block") if last > first else None
 
 
-# Values that a neighbouring field or column names: name and value fields, XML, columns of a table.
+# Values that a neighbouring field names: name and value fields, XML.
 
 
 NAME_FIELDS = frozenset(
@@ -249,20 +249,13 @@ _ELEMENTS = compiled(
     rf"(?i)<(?:{_FIELD})>\s{{0,20}}([A-Za-z][A-Za-z0-9_.\- ]{{1,60}}?)\s{{0,20}}</[A-Za-z]{{1,20}}>"
     rf"(?:\s|\\n){{0,40}}<(?:{_VALUE}|string|data)>([^<>]{{1,900}})<"
 )
-# The maximum number of rows that are examined below one header of a table.
-MAX_ROWS = 10_000
-_RULE = compiled(r"^[ \t|:\-+]{3,}$")
 
 
 def pair_spans(data: bytes) -> Iterator[TextSpan]:
-    """Yield the spans of values that a neighbouring field or column names."""
+    """Yield the spans of values that a neighbouring field names."""
     yield from _pairs(data)
     if b"</" in data:
         yield from _elements(data)
-    if b"|" in data and b"--" in data:
-        yield from _columns(data, b"|")
-    if b"," in data and (b"\n" in data):
-        yield from _columns(data, b",")
 
 
 def _pairs(data: bytes) -> Iterator[TextSpan]:
@@ -336,37 +329,3 @@ def is_cell_secret(text: str, secrecy: Secrecy) -> bool:
     if secrecy == "hard":
         return len(text) >= 4 and (is_mixed(text) or not is_ordinary(text))
     return looks_random(text) and not is_ordinary(text)
-
-
-def _columns(data: bytes, separator: bytes) -> Iterator[TextSpan]:
-    """Yield the cells below the names of secrets, in a Markdown table or in comma-separated values."""
-    secret: dict[int, Secrecy] = {}
-    count = rows = at = 0
-    for line in data.split(b"\n"):
-        start, at = at, at + len(line) + 1
-        cells = line.split(separator, 60) if separator in line else []
-        if len(cells) < 2:
-            secret = {}
-        elif secret and len(cells) == count and rows < MAX_ROWS:
-            rows += 1
-            yield from _cells(cells, start, secret)
-        else:
-            secret, count, rows = _secret_columns(cells), len(cells), 0
-
-
-def _secret_columns(cells: list[bytes]) -> dict[int, Secrecy]:
-    if any(len(cell) > 60 or b":" in cell or b"=" in cell for cell in cells):
-        return {}
-    names = [cell.strip(b" \t*_`\"'\r").decode("utf-8", "replace").replace(" ", "_") for cell in cells]
-    return {column: secrecy for column, name in enumerate(names) if (secrecy := secrecy_of(name))}
-
-
-def _cells(cells: list[bytes], start: int, secret: dict[int, Secrecy]) -> Iterator[TextSpan]:
-    for column, cell in enumerate(cells):
-        if column in secret and not _RULE.search(cell):
-            plain = cell.strip(b" \t*_`\"'\r")
-            text = plain.decode("utf-8", "replace")
-            if is_cell_secret(text, secret[column]):
-                first = start + cell.find(plain)
-                yield first, first + len(plain)
-        start += len(cell) + 1

@@ -32,6 +32,7 @@ from viewer.redaction.patterns import (
     merged,
     without_spans,
 )
+from viewer.redaction.tables import ROW_FIELDS, Columns, cells_of, columns_of, tables_in
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.
 
@@ -128,13 +129,16 @@ class _TextRedactor:
 def secrets_in(value: Any) -> set[str]:
     """Return the values of secret fields that are distinctive enough to be searched in other texts."""
     found: set[str] = set()
-    pending: list[tuple[Any, Secrecy, int]] = [(value, "", 0)]
+    pending: list[tuple[Any, Secrecy | Columns, int]] = [(value, "", 0)]
     while pending:
         item, secrecy, depth = pending.pop()
-        if isinstance(item, dict):
-            pending += [(inner, inner_secrecy, depth) for _, inner, inner_secrecy in _fields(item, secrecy)]
-        elif isinstance(item, list):
+        if isinstance(item, list):
             pending += [(inner, inner_secrecy, depth) for inner, inner_secrecy in _items(item, secrecy)]
+        elif isinstance(secrecy, tuple):
+            # Only lists have columns.
+            pending.append((item, "", depth))
+        elif isinstance(item, dict):
+            pending += [(inner, inner_secrecy, depth) for _, inner, inner_secrecy in _fields(item, secrecy)]
         elif isinstance(item, str):
             if secrecy and is_secret_text(item, secrecy):
                 found |= {item} if is_distinctive(item) else set()
@@ -143,18 +147,18 @@ def secrets_in(value: Any) -> set[str]:
     return found
 
 
-def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secrecy]]:
-    """Return the fields of an object: name, value and secrecy."""
+def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secrecy | Columns]]:
+    """Return the fields of an object: name, value and secrecy, or that of the columns of a table."""
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
-    paired = {**_named_by_prefix(item), **_named(item)}
+    others: dict[str, Secrecy | Columns] = {**tables_in(item), **_named_by_prefix(item), **_named(item)}
     # A model signs what it thought. Without the signature, the thought cannot be sent again.
     harmless = SIGNED if not SIGNED_WITH.isdisjoint(item) else ()
     return [
         (
             name,
             inner,
-            ("" if name in harmless else secrecy_below(name, secrecy)) or paired.get(name, ""),
+            ("" if name in harmless else secrecy_below(name, secrecy)) or others.get(name, ""),
         )
         for name, inner in item.items()
     ]
@@ -219,14 +223,25 @@ def _named_by_prefix(item: dict[str, Any]) -> dict[str, Secrecy]:
 MAX_PAIRED = 200
 
 
-def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
-    """Return the items of a list with their secrecy. A list may be a pair of a name and a value."""
+def _items(item: list[Any], secrecy: Secrecy | Columns) -> list[tuple[Any, Secrecy | Columns]]:
+    """Return the items of a list with their secrecy: also of a table, or of a pair of a name and a value."""
+    if isinstance(secrecy, tuple):
+        return _rows(item, secrecy)
+    if not secrecy and len(item) > 1 and isinstance(item[0], list) and (columns := columns_of(item[0])):
+        return [(item[0], ""), *_rows(item[1:], columns)]
     if not secrecy and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str):
         named = secrecy_of(item[0])
         is_flag = item[1].startswith("--")
         if named and looks_random(item[1]) and not is_ordinary(item[1]) and not is_flag:
             return [(item[0], ""), (item[1], named)]
     return [(inner, secrecy) for inner in item]
+
+
+def _rows(rows: list[Any], columns: Columns) -> list[tuple[Any, Secrecy | Columns]]:
+    """Return the rows of a table with the secrecy of their columns, or the cells of a single row."""
+    if len(rows) == len(columns) and not any(isinstance(row, list) for row in rows):
+        return [*cells_of(rows, columns)]
+    return [(row, columns if isinstance(row, list) and len(row) == len(columns) else "") for row in rows]
 
 
 # A secret may also be split over the texts of a list: the arguments of a command, raw headers, the lines of a
@@ -284,18 +299,21 @@ def _without_listed(items: list[Any]) -> list[Any]:
     return clean
 
 
-def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "") -> Any:
+def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy | Columns = "") -> Any:
     """Return a field's value, redacted by the field's secrecy. ``depth``: levels of JSON inside texts."""
-    if isinstance(value, str):
-        if secrecy and is_secret_text(value, secrecy):
-            hidden.add(1)
-            return MARKER
-        return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, list):
         return [
             _redacted(inner, texts, depth, inner_secrecy)
             for inner, inner_secrecy in _items(_without_listed(value), secrecy)
         ]
+    if isinstance(secrecy, tuple):
+        # Only lists have columns.
+        secrecy = ""
+    if isinstance(value, str):
+        if secrecy and is_secret_text(value, secrecy):
+            hidden.add(1)
+            return MARKER
+        return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, dict):
         result: dict[str, Any] = {}
         for name, inner, inner_secrecy in _fields(value, secrecy):
@@ -384,6 +402,7 @@ _BETWEEN = 400
 # What precedes a field's value: its name.
 _FIELD_BEFORE = re.compile(rb'"([A-Za-z_\-]{1,30})"\s*:\s*\Z')
 _LIST_PAIR = re.compile(rb'\s*,\s*"[^"]*"\s*\]')
+_ROWS = re.compile(rb'\[\s*\[|"(?i:' + "|".join(sorted(ROW_FIELDS)).encode() + rb')"\s*:\s*\[')
 _REST_OF_NAME = re.compile(rb'[^"\\]{0,200}"\s*:')
 _WORD_CHARACTER = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
 _INVISIBLE_ESCAPES = frozenset(f"{ord(one):04x}".encode() for one in INVISIBLE)
@@ -516,15 +535,23 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
     before = data[max(0, start - _BETWEEN) : start]
     field = _FIELD_BEFORE.search(before)
     if field is None:
-        if _LIST_PAIR.match(data, end) or not before.strip():
+        if _LIST_PAIR.match(data, end) or not before.strip() or _may_have_rows(data):
             raise _NotPlain
         return True
     name = field[1].decode()
     if any(f'"{one}"'.encode() in data for one in fields_of_value(name)):
         raise _NotPlain
     if naming_of(name, text[1:-1].decode("utf-8", "replace")):
+        if _may_have_rows(data):
+            raise _NotPlain
         _check_object(data, start, end)
     return True
+
+
+@lru_cache(maxsize=1)
+def _may_have_rows(data: bytes) -> bool:
+    """Return whether a list may be the header of a table. Cached for the names of one document."""
+    return _ROWS.search(data) is not None
 
 
 def _check_object(data: bytes, start: int, end: int) -> None:
@@ -565,7 +592,7 @@ def _check_listed(data: bytes, start: int, end: int) -> tuple[int, int] | None:
         items = msgspec.json.decode(b"[" + data[first:last] + b"]", type=list[str])
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _NotPlain from None
-    if redact(items) != items:
+    if redact(items) != items or (any(map(secrecy_of, items)) and _may_have_rows(data)):
         raise _NotPlain
     return first, last
 
