@@ -20,7 +20,7 @@ from viewer.presentation.comparison_sides import (
 )
 from viewer.presentation.diff import Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
-from viewer.presentation.jobs.status import ReachedLimits, Wait, wait_of
+from viewer.presentation.jobs.status import SharedReasons, Wait, wait_of
 from viewer.presentation.listing import Column
 from viewer.records.collections import recorded_scoring_of, scoring_of
 
@@ -210,10 +210,10 @@ def winners(branches: Sequence[ComparedBranch]) -> list[ComparedBranch]:
 
 def held_back(branches: Sequence[ComparedBranch]) -> Wait | None:
     """Why no branch goes on, if all that have not ended wait for a limit, a time or a person; else None."""
-    found, reached = None, ReachedLimits()
+    found, known = None, SharedReasons()
     jobs = [job for one in branches for job in (one.job, one.scoring, one.recorded) if job]
     for job in (job for job in jobs if not job.has_ended):
-        found = wait_of(job, reached)
+        found = wait_of(job, known)
         if found is None or found.kind not in _LONG_WAITS:
             return None
     return found

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from viewer.models import Checkpoint, Host, Job, Location
+from viewer.models import Checkpoint, Host, Job, Location, Sweep
 from viewer.postgresql import rows_identity
 from viewer.records.limits import reached_shared_limit
 from viewer.records.permissions import may_start
@@ -82,11 +82,16 @@ def waits_for_cache_warmup(job: Job) -> bool:
     """Whether the first job of the sweep still warms up the cache, for at most ``MAX_WARMUP``."""
     if job.sweep is None or job.kind == Job.Kind.SCORE:
         return False
-    first = job.sweep.branches.first()
-    if first is None or first.pk == job.pk or first.has_ended:
-        return False
-    if not first.request.get("options", {}).get("cache_warmup"):
-        return False
+    first = warming_branch(job.sweep)
+    return first is not None and first.pk != job.pk
+
+
+def warming_branch(sweep: Sweep) -> Job | None:
+    """Return the first job of the sweep if it still warms up the cache, for at most ``MAX_WARMUP``."""
+    first: Job | None = sweep.branches.first()
+    if first is None or first.has_ended or not first.request.get("options", {}).get("cache_warmup"):
+        return None
     if first.started_at and timezone.now() - first.started_at > MAX_WARMUP:
-        return False
-    return not first.events.filter(kind__in=["cache_warmed", "task_started", "ended"]).exists()
+        return None
+    has_begun = first.events.filter(kind__in=["cache_warmed", "task_started", "ended"]).exists()
+    return None if has_begun else first

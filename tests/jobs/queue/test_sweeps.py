@@ -3,12 +3,15 @@
 import uuid
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from viewer.launching.requests import LaunchOptions
 from viewer.launching.sweep import Planned, start_group
-from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
-from viewer.presentation.jobs.status import wait_of
+from viewer.models import Checkpoint, Job, JobEvent, Level, Project, Role, Sweep
+from viewer.presentation.jobs.status import wait_of, waiting
 from viewer.records.queue import next_job
 
 
@@ -55,3 +58,24 @@ def test_the_waiting_jobs_say_what_they_wait_for(forks: list[Planned]) -> None:
     assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
     assert waits[1] and "warms the prompt cache" in waits[1].text
     assert waits[1].url == group.get_absolute_url()
+
+
+@pytest.mark.parametrize("cache_warmup", ["", "parallel"])
+def test_the_list_of_waiting_jobs_needs_no_query_for_each(
+    cache_warmup: str, checkpoint: Checkpoint, project: Project
+) -> None:
+    person = User.objects.create_user("ada")
+    Role.objects.create(user=person, level=Level.OPERATOR)
+    counts = []
+    for count in (2, 12):
+        Job.objects.all().delete()
+        forks = [
+            Planned(f"{one}", f"try/{one}", {"options": {}}, [], checkpoint, project) for one in range(count)
+        ]
+        start_group("try", forks, uuid.uuid4(), cache_warmup=cache_warmup)
+        Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, project=project)
+        Job.objects.update(requested_by=person, requester_key=person.pk)
+        with CaptureQueriesContext(connection) as queries:
+            assert len(waiting()) == count + 1
+        counts.append(len(queries))
+    assert counts[0] == counts[1]

@@ -1,9 +1,9 @@
 """Sentences about a job: its status, why it waits, its limits and warnings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import Q, QuerySet
 from django.urls import reverse
@@ -36,7 +36,7 @@ from viewer.records.limits import (
     used_by_team,
 )
 from viewer.records.permissions import may_start
-from viewer.records.queue import waits_for_cache_warmup
+from viewer.records.queue import warming_branch
 
 # The warnings of a job.
 
@@ -166,39 +166,55 @@ def waiting() -> list[Wait]:
             "continued_by",
         )
     )
-    reached = ReachedLimits()
+    known = SharedReasons()
     with each_asked_once():
-        waits = [wait for job in jobs if (wait := wait_of(job, reached))]
+        waits = [wait for job in jobs if (wait := wait_of(job, known))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
 
-class ReachedLimits(dict[tuple[object, ...], Limit | None]):
-    """The limits for which queued jobs wait, each found once for all jobs that share it."""
+Found = TypeVar("Found")
 
-    def of(self, job: Job) -> Limit | None:
-        """The limit for which a queued job waits, or None."""
-        shared = job.sweep_id, job.project_id, job.requester_key, job.kind
+
+class SharedReasons(dict[tuple[object, ...], Any]):
+    """What queued jobs wait for, each found once for all jobs that share it: there may be thousands."""
+
+    def of(self, find: Callable[[], Found], *shared: object) -> Found:
+        """Return what ``find`` returns for the first job with these values."""
         if shared not in self:
-            self[shared] = reached_shared_limit(job)
-        return self[shared]
+            self[shared] = find()
+        found: Found = self[shared]
+        return found
+
+    def is_away(self, host: Host) -> bool:
+        return self.of(lambda: is_away(host.pk), "away", host.pk)
+
+    def is_here(self, host: Host) -> bool:
+        return self.of(lambda: is_here(host.pk), "here", host.pk)
+
+    def workers_of(self, host: Host) -> Workers:
+        return self.of(lambda: workers_of(host), "workers", host.pk)
+
+    def hosts_that_may_start(self, job: Job) -> list[Host]:
+        return self.of(lambda: hosts_that_may_start(job), "hosts", job.host_id, job.location_id)
 
 
-def wait_of(job: Job, reached: ReachedLimits | None = None) -> Wait | None:
-    """Return what the job waits for; None if it does not wait. Several jobs share ``reached``."""
+def wait_of(job: Job, known: SharedReasons | None = None) -> Wait | None:
+    """Return what the job waits for; None if it does not wait. Several jobs share what is ``known``."""
     if job.is_waiting_for_an_answer:
         return Wait(job, "answer", gettext("for an answer"), job.get_absolute_url())
     if job.status != Job.Status.QUEUED:
         return None
+    known = SharedReasons() if known is None else known
     waits = (
         _for_a_person(job)
-        or _for_an_admin(job)
-        or _for_its_time(job)
-        or _for_its_host(job)
-        or _for_space(job)
-        or _for_a_limit(job, ReachedLimits() if reached is None else reached)
-        or _for_the_cache(job)
+        or _for_an_admin(job, known)
+        or _for_its_time(job, known)
+        or _for_its_host(job, known)
+        or _for_space(job, known)
+        or _for_a_limit(job, known)
+        or _for_the_cache(job, known)
     )
-    return waits or _for_a_slot(job)
+    return waits or _for_a_slot(job, known)
 
 
 def _for_a_person(job: Job) -> Wait | None:
@@ -212,8 +228,9 @@ def _for_a_person(job: Job) -> Wait | None:
     return Wait(job, "person", text)
 
 
-def _for_an_admin(job: Job) -> Wait | None:
-    if may_start(job):
+def _for_an_admin(job: Job, known: SharedReasons) -> Wait | None:
+    shared = job.location_id, job.checkpoint_id, job.requester_key, job.requested_by_id, job.continued_by_id
+    if known.of(lambda: may_start(job), "right", *shared):
         return None
     if job.acts_for is None:
         return Wait(job, "admin", gettext("for an admin: the account that started it was deleted"))
@@ -221,14 +238,14 @@ def _for_an_admin(job: Job) -> Wait | None:
     return Wait(job, "admin", text % {"person": job.acts_for.get_username()})
 
 
-def _for_its_time(job: Job) -> Wait | None:
+def _for_its_time(job: Job, known: SharedReasons) -> Wait | None:
     if job.start_at is None or job.became_due_at is not None:
         return None
     at = short_moment(job.start_at)
     if job.is_missed:
         text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
-    if not workers_of(job.runs_on).is_up:
+    if not known.workers_of(job.runs_on).is_up:
         return Wait(
             job,
             "time",
@@ -237,11 +254,11 @@ def _for_its_time(job: Job) -> Wait | None:
     return Wait(job, "time", gettext("until %(at)s") % {"at": at})
 
 
-def _for_its_host(job: Job) -> Wait | None:
+def _for_its_host(job: Job, known: SharedReasons) -> Wait | None:
     if job.location.pool and job.host_id is None:
-        return None if hosts_that_may_start(job) else _for_its_pool(job, job.location.pool)
+        return None if known.hosts_that_may_start(job) else _for_its_pool(job, job.location.pool)
     host = job.runs_on
-    if is_away(host.pk):
+    if known.is_away(host):
         return Wait(job, "host", gettext("for %(host)s") % {"host": away_text(host)}, reverse("hosts"))
     is_elsewhere = host.pk != job.location.host_id
     if is_elsewhere and (refusal := refusal_of(host, job.location)):
@@ -264,9 +281,9 @@ def workers_of(host: Host) -> Workers:
     return Workers(is_up=not is_away(host.pk), slots=host.slots)
 
 
-def _for_space(job: Job) -> Wait | None:
+def _for_space(job: Job, known: SharedReasons) -> Wait | None:
     host = job.runs_on
-    fault = folder_fault() if is_here(host.pk) else host.fault
+    fault = folder_fault() if known.is_here(host) else host.fault
     if fault is None:
         return None
     text = gettext("for the folder %(path)s, which cannot be written")
@@ -275,8 +292,9 @@ def _for_space(job: Job) -> Wait | None:
     return Wait(job, "disk", text % fault.values)
 
 
-def _for_a_limit(job: Job, reached: ReachedLimits) -> Wait | None:
-    limit = reached.of(job)
+def _for_a_limit(job: Job, known: SharedReasons) -> Wait | None:
+    shared = job.sweep_id, job.project_id, job.requester_key, job.kind
+    limit = known.of(lambda: reached_shared_limit(job), "limit", *shared)
     return None if limit is None else Wait(job, "limit", reached_limit_text(limit), _url_of(limit, job))
 
 
@@ -293,11 +311,14 @@ def reached_limit_text(limit: Limit) -> str:
     return text[limit.whose] % {"amount": amount(limit.measure, limit.max_amount), "until": until}
 
 
-def _for_the_cache(job: Job) -> Wait | None:
-    if job.sweep is None or not waits_for_cache_warmup(job):
+def _for_the_cache(job: Job, known: SharedReasons) -> Wait | None:
+    if (sweep := job.sweep) is None or job.kind == Job.Kind.SCORE:
+        return None
+    first = known.of(lambda: warming_branch(sweep), "cache", sweep.pk)
+    if first is None or first.pk == job.pk:
         return None
     text = gettext("for the first variation, which warms the prompt cache for all of them")
-    return Wait(job, "cache", text, job.sweep.get_absolute_url())
+    return Wait(job, "cache", text, sweep.get_absolute_url())
 
 
 def _url_of(limit: Limit, job: Job) -> str:
@@ -308,12 +329,12 @@ def _url_of(limit: Limit, job: Job) -> str:
     return f"{reverse('jobs')}?show=limits#day-limits" if limit.whose == "day" else ""
 
 
-def _for_a_slot(job: Job) -> Wait:
-    hosts = hosts_that_may_start(job) or [job.runs_on]
-    workers = [workers_of(host) for host in hosts]
+def _for_a_slot(job: Job, known: SharedReasons) -> Wait:
+    hosts = known.hosts_that_may_start(job) or [job.runs_on]
+    workers = [known.workers_of(host) for host in hosts]
     if not any(one.is_up for one in workers):
         return Wait(job, "worker", gettext("for a worker: none is running"))
-    busy = Job.objects.under_way().filter(host__in=hosts).count()
+    busy = known.of(Job.objects.under_way().filter(host__in=hosts).count, "busy", *hosts)
     slots = sum(one.slots for one in workers)
     if slots and busy >= slots:
         text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
