@@ -194,11 +194,12 @@ def _ended(project: Any, child: str, chance: random.Random) -> dict[str, Any]:
     storage.create()
     storage.write_request({"job": name, "kind": "run"})
     runner, _in_force = start_runner(storage, project)
-    try:
-        runner.wait(MAX_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(runner.pid, 9)
-        return {"status": "hung", "result": '[0, ["the run hung"]]'}
+    end = time.monotonic() + MAX_SECONDS
+    while runner.poll() is None:
+        if time.monotonic() > end:
+            os.killpg(runner.pid, 9)
+            return {"status": "hung", "result": '[0, ["the run hung"]]'}
+        time.sleep(0.01)
     events = read_events(storage.path, 0)[0]
     log = storage.read_log_end(1000)[0].decode(errors="replace")
     return events[-1]["data"] if events else {"status": "none", "result": json.dumps([0, [log]])}

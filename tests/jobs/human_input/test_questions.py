@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from forkline_runner.reporting import Questions, Reporter, Withdrawn, fitting
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.host.jobs.events import ingest, redactor_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
@@ -115,7 +115,7 @@ def test_an_answer_without_a_follower_reaches_the_run(make_job: MakeJob) -> None
     wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
     ingest(job, read_events(job.folder, 0)[0], redactor_of(job.project), set())
     assert answer(job.questions.get(), "meanwhile", None)
-    assert child.wait(60) == 0
+    assert exit_status(child) == 0
     finished(job)
     assert (job.status, job.result) == ("succeeded", "meanwhile")
 

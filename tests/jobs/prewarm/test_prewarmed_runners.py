@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, finished, followed, marks
 from tests.jobs.prewarm.conftest import Warm, is_warm, only, reported_by
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.host.jobs import prewarm, processes
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.processes import PrewarmedRunner, receive
@@ -72,7 +72,7 @@ def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, prewa
     storage_of(job).create()
     child = launch(job)
     assert isinstance(child, PrewarmedRunner)
-    assert child.wait(60) == 3
+    assert exit_status(child) == 3
     assert (child.poll(), child.returncode) == (3, 3)
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs import following
 from viewer.host.jobs.events import insert, redactor_of, rows_of
@@ -101,7 +101,7 @@ def test_an_adopted_job_gets_the_outcome_in_its_spool(make_job: MakeJob, project
     storage_of(job).create()
     child = launch(job)
     assert child
-    assert child.wait() == 0
+    assert exit_status(child) == 0
     # The process that followed it was killed in the middle.
     insert(rows_of(job, read_events(job.folder, 0)[0][:4], redactor_of(job.project)))
     finished(job)

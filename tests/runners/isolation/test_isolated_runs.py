@@ -17,6 +17,7 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, request_for
 from tests.jobs.isolation.conftest import noted
 from tests.runners.conftest import Engine
+from tests.waiting import exit_status
 from viewer.engines.plan import Edits
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.processes import RunnerProcess
@@ -72,7 +73,8 @@ def test_a_fork_writes_what_it_writes_without_isolation(
     )
     folder = engine.job()
     child, in_force = started(folder, project, request)
-    assert child.wait(120) == 0, (read_events(folder, 0)[0][-1:], (folder / "log.txt").read_text()[-3000:])
+    status = exit_status(child, 120)
+    assert status == 0, (read_events(folder, 0)[0][-1:], (folder / "log.txt").read_text()[-3000:])
     assert in_force["launcher"] == project.isolation["launcher"] and in_force["limits"] == LIMITS
     assert sorted(tasks_called(engine.model)) == ["Title", "Write"]
     assert set(engine.model.keys) == {f"Bearer {KEY}"}
@@ -94,5 +96,5 @@ def test_an_interrupted_run_ends_its_spool(project: Project, engine: Engine, sto
     child, _in_force = started(folder, project, request)
     engine.model.wait_for(1)
     os.killpg(child.pid, signal.SIGINT)
-    assert child.wait(60) == 130
+    assert exit_status(child) == 130
     assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"

@@ -11,6 +11,7 @@ from tests.engine_runs.graphs import PROJECT, Graphs
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.replays import MESSAGES, TOOL, as_replay
 from tests.jobs.isolation.conftest import noted
+from tests.waiting import exit_status
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import start_runner
@@ -106,7 +107,7 @@ def test_a_run_with_allowed_hosts_reaches_its_model_and_no_other(
         storage.write_request(as_replay(graphs.request("run", GRAPH), "loopback-1"))
         with override_settings(DATA_DIR=tmp_path / "data"):
             child, in_force = start_runner(storage, noted(project), engine="langgraph")
-        child.wait(120)
+        exit_status(child, 120)
         end = read_events(storage.path, 0)[0][-1]["data"]
         statuses.append((in_force["hosts"], end["status"]))
     assert statuses == [([f"localhost:{port}"], "succeeded"), (["localhost:1"], "failed")], end

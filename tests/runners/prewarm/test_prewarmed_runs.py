@@ -18,7 +18,7 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, request_for
 from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.engines.plan import Edits
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.files import JobStorage
@@ -91,7 +91,7 @@ def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
     with ThreadPoolExecutor(2) as pool:
         children = list(pool.map(started, folders, (project, project), (resume, fork)))
     assert all(isinstance(child, PrewarmedRunner) for child in children)
-    assert [child.wait(60) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
+    assert [exit_status(child) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
     assert sorted(tasks_called(engine.model)) == ["Title", "Title", "Write", "Write"]
     assert set(engine.model.keys) == {f"Bearer {KEY}"}
     new = written(location, before)
@@ -120,6 +120,6 @@ def test_an_interrupted_prewarmed_run_ends_its_spool_and_the_waiting_process_con
     child = started(folder, project, request)
     engine.model.wait_for(1)
     os.killpg(child.pid, signal.SIGINT)
-    assert child.wait(60) == 130
+    assert exit_status(child) == 130
     assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"
     assert waiting.process.poll() is None

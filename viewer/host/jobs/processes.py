@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -255,9 +254,6 @@ class RunnerProcess(Protocol):
     def poll(self) -> int | None:
         """The exit status (negative for a signal), or None while it runs. Raises LostRunner."""
 
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status. Waits for ``timeout`` seconds. Raises subprocess.TimeoutExpired, LostRunner."""
-
 
 class LostRunner(Exception):
     """The exit status cannot be read: the runner's parent has exited. The runner may still run."""
@@ -272,32 +268,23 @@ class PrewarmedRunner:
         self._connection = connection
 
     def poll(self) -> int | None:
-        return self._exit_status(0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        status = self._exit_status(timeout)
-        if status is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
-        return status
-
-    def _exit_status(self, timeout: float | None) -> int | None:
-        """Wait for the message with the exit status. Skips other messages, which may arrive late."""
         while self.returncode is None:
             try:
-                message = receive(self._connection, timeout)
-            except (BlockingIOError, TimeoutError):
+                message = receive(self._connection, 0)
+            except BlockingIOError:
                 return None
             except OSError as error:
                 raise LostRunner(str(error)) from error
             if not message:
                 raise LostRunner(f"the parent of process {self.pid} has exited")
+            # Other messages may arrive late.
             if "status" in message:
                 self.returncode = int(message["status"])
                 self._connection.close()
         return self.returncode
 
 
-def receive(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
+def receive(connection: socket.socket, timeout: float) -> dict[str, Any]:
     """One message, empty if the connection is closed. Raises OSError, such as TimeoutError."""
     connection.settimeout(timeout)
     data = connection.recv(MAX_MESSAGE_BYTES)

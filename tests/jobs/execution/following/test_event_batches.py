@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.followed_job import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace
@@ -66,7 +66,7 @@ def test_who_adopts_a_job_writes_only_the_events_that_are_not_stored(make_job: M
     job = make_job("succeeds.py")
     storage_of(job).create()
     child = launch(job)
-    assert child is not None and child.wait() == 0
+    assert child is not None and exit_status(child) == 0
     events = read_events(job.folder, 0)[0]
     insert(rows_of(job, events[:4], redactor_of(job.project)))
     with CaptureQueriesContext(connection) as queries:

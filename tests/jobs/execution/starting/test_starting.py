@@ -16,7 +16,7 @@ from django.db import connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, marks, status
-from tests.waiting import wait_until
+from tests.waiting import exit_status, wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs import starting
@@ -177,7 +177,7 @@ def test_a_running_job_whose_claim_was_lost_is_followed(make_job: MakeJob, proje
     with followed(job):
         wait_until(lambda: status(job) == Job.Status.RUNNING)
         (Path(project.folder) / "go").touch()
-        runner.wait()
+        exit_status(runner)
     assert (job.status, job.result) == (Job.Status.SUCCEEDED, "all done")
     assert marks(project) == [str(job.pk)]
 
