@@ -1,5 +1,6 @@
 """Locks between processes, behind one interface. Only the implementation knows that they are files."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -55,10 +56,14 @@ class FileLock:
     def is_held(self, *, shared: bool = False) -> bool:
         """Return whether a process holds the lock. Creates no file."""
         try:
-            # A run can replace the file by a pipe, which would wait for a writer.
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
-            return False
+            # A run can replace the file by a pipe, which would wait for a writer, or by a link, and
+            # replace the folder by a file.
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+            descriptor = os.open(self.path, flags)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return False
+            raise
         try:
             # An exclusive lock is tested with a shared one, so that simultaneous tests do not conflict.
             fcntl.flock(descriptor, _mode(shared=not shared) | fcntl.LOCK_NB)

@@ -119,6 +119,9 @@ CATALOG: dict[str, str] = {
     ),
     "job.environment_file_missing": _("The project's environment file does not exist: %(path)s."),
     "job.environment_file_not_text": _("The project's environment file is not a text file: %(path)s."),
+    "job.folder_changed": _(
+        "The run has replaced its folder %(path)s, or closed it to Forkline, so Forkline ended the run."
+    ),
     "job.host_away": _(
         "A person marked it as interrupted, because its host %(host)s did not answer. It may have called"
         " models."

@@ -1,5 +1,6 @@
 """The files of jobs and preflight checks, in one folder for each."""
 
+import errno
 import json
 import os
 import re
@@ -30,6 +31,11 @@ CUT = b"[Earlier output was cut because the log grew too long.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What a run causes that replaces or closes its folder, or what is in it. A full or failing disk, or a process
+# without descriptors, has other errors.
+CHANGED_FOLDER = {
+    *(errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EPERM),
+}
 # What holds a person's input or values of checkpoints. ``has_leftovers`` asks for the request, so that is the
 # last one.
 DELETED_AT_THE_END = (
@@ -64,14 +70,29 @@ class JobStorage:
 
     def create(self) -> None:
         """Create the storage, readable by the owner only. Does nothing if it exists."""
+        self.refuse_link()
         make_private_folder(self.path)
+
+    def refuse_link(self) -> None:
+        """Raise NotADirectoryError if a run has replaced its folder by a link, which may lead anywhere."""
+        if self.path.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.path))
+
+    def was_changed(self, error: OSError) -> bool:
+        """Whether the error is that a run has replaced or closed its folder, or what is in it."""
+        if error.errno not in CHANGED_FOLDER or not isinstance(error.filename, str | Path):
+            return False
+        is_inside = Path(error.filename).is_relative_to(self.path)
+        # Otherwise, this process may open no job's folder.
+        return is_inside and os.access(self.path.parent, os.R_OK | os.W_OK | os.X_OK)
 
     def exists(self) -> bool:
         return self.path.exists()
 
     def delete(self) -> None:
-        """Delete all files. Files that cannot be deleted are left."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Delete all files, or what a run has put in their place. What cannot be deleted is left."""
+        with suppress(OSError):
+            delete_path(self.path)
 
     def size(self) -> int:
         """The size of the files in bytes, without those in folders."""
@@ -111,7 +132,11 @@ class JobStorage:
         return self.path / spool.CHECKOUT
 
     def read_events(self, offset: int) -> tuple[list[spool.SpoolEvent], int]:
-        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
+        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount.
+
+        Raises OSError if a run has changed its folder.
+        """
+        self.refuse_link()
         return spool.read_events(self.path, offset)
 
     def reserved_event(self) -> spool.SpoolEvent | None:
@@ -142,7 +167,8 @@ class JobStorage:
 
     def was_started(self) -> bool:
         """Whether a runner was started with these files, whatever the row says."""
-        return (self.path / spool.LOG).exists()
+        # A run may have replaced its log by a link that leads nowhere.
+        return os.path.lexists(self.path / spool.LOG)
 
     def open_log(self) -> int:
         """A descriptor that appends to the log. The caller closes it.
@@ -161,13 +187,18 @@ class JobStorage:
         return log
 
     def read_log_end(self, size: int) -> tuple[bytes, bool]:
-        """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
+        """The last ``size`` bytes of the log, and whether that is all of it.
+
+        Empty if there is no log, or if its run has closed it.
+        """
         try:
             with open(spool.open_regular(self.path / spool.LOG), "rb") as file:
                 length = file.seek(0, os.SEEK_END)
                 file.seek(max(0, length - size))
                 return file.read(), length <= size
-        except FileNotFoundError:
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) and not self.was_changed(error):
+                raise
             return b"", True
 
     def shorten_log(self) -> None:
@@ -190,9 +221,13 @@ class JobStorage:
 
         Called when no process of the job runs any more.
         """
+        if not os.path.lexists(self.path):
+            return
+        # Refuses a link, and opens what a run has closed.
+        self.create()
         log = self.path / spool.LOG
         with (
-            suppress(FileNotFoundError),
+            suppress(FileNotFoundError, PermissionError),
             open(spool.open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
         ):
             clean = log.with_suffix(".clean")
@@ -202,8 +237,8 @@ class JobStorage:
             ) as file:
                 file.writelines(redact(chunk) for chunk in text_chunks(read))
             clean.replace(log)
-        if log.is_symlink():
-            log.unlink()
+        if log.is_symlink() or not os.access(log, os.R_OK):
+            delete_path(log)
         remove_committed(self.checkout)
         for name in DELETED_AT_THE_END:
             # A killed process leaves what SQLite has next to its file, and files that were not yet renamed.
@@ -230,8 +265,13 @@ class JobStorage:
         return FileLock(self.path / spool.LOCK).acquire()
 
     def has_runner(self) -> bool:
-        """Whether some process holds the runner's lock."""
-        return FileLock(self.path / spool.LOCK).is_held()
+        """Whether some process holds the runner's lock. False if a run has closed its own lock."""
+        try:
+            return FileLock(self.path / spool.LOCK).is_held()
+        except OSError as error:
+            if not self.was_changed(error):
+                raise
+            return False
 
     def following(self) -> AbstractContextManager[bool]:
         """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
@@ -252,10 +292,10 @@ def has_any_runner(data_folder: Path) -> bool:
 def storages(kind: Literal["jobs", "preflight"]) -> Iterator[JobStorage]:
     """The files of every job or preflight check on disk, also of those whose rows are gone.
 
-    Folders whose name is not a UUID are not ours.
+    Folders whose name is not a UUID are not ours, and neither is what a link leads to.
     """
     for path in (Path(settings.DATA_DIR) / kind).glob("*"):
-        if UUID_NAME.fullmatch(path.name):
+        if UUID_NAME.fullmatch(path.name) and not path.is_symlink():
             yield JobStorage(path)
 
 

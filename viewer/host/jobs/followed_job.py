@@ -210,6 +210,8 @@ class FollowedJob:
     is_deleted: bool = False
     # Whether something could not be stored because the disk was full.
     disk_was_full: bool = False
+    # Whether the run has replaced or closed its own folder.
+    has_changed_folder: bool = False
     polled_at: float = 0.0
     # The "ended" event.
     last_event: SpoolEvent | None = None

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
@@ -78,9 +79,20 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Run a queued job or follow a running one until it has ended, or asks a question and ``leaves`` is true.
 
     Returns immediately if another process or host runs or follows it, if it has ended, or if it has to wait
-    for its start time, for a limit, or for space on the disk. Never starts a job twice.
+    for its start time, for a limit, or for space on the disk. Never starts a job twice. Ends a job whose run
+    has made its own folder unusable.
     """
     storage = storage_of(job)
+    try:
+        start_or_follow(job, storage, leaves)
+    except OSError as error:
+        if not storage.was_changed(error):
+            raise
+        end_unusable(job, storage, error)
+
+
+def start_or_follow(job: Job, storage: JobStorage, leaves: Callable[[], bool]) -> None:
+    """Do what ``ensure_finished`` says. Raises OSError."""
     storage.create()
     with storage.following() as is_ours:
         if not is_ours:
@@ -93,6 +105,32 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
         # Another host of its pool may have claimed it meanwhile. Its runner has no lock here.
         if is_under_way and Job.objects.here().filter(pk=job.pk).exists():
             follow(job, runner, leaves)
+
+
+def end_unusable(job: Job, storage: JobStorage, error: OSError) -> None:
+    """End a job whose run has replaced or closed its folder, with all its processes. It is not started.
+
+    What the run uses can no longer be counted, and nobody could answer or stop it.
+    """
+    job.refresh_from_db()
+    if job.status == Job.Status.QUEUED:
+        # Its row may be older than its run.
+        job.claim()
+    is_under_way = job.status in (Job.Status.STARTING, Job.Status.RUNNING)
+    if is_under_way and Job.objects.here().filter(pk=job.pk).exists():
+        processes.end_all(storage, patience=settings.CANCEL_GRACE_SECONDS)
+        with suppress(OSError):
+            # Opens what was closed, so that a draft in it is not lost.
+            storage.create()
+        redact, enforcer = redactor_of_run(job, storage), followed_job.LimitEnforcer(job)
+        with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
+            state = FollowedJob(job, storage, None, redact, importer, 0, enforcer, has_changed_folder=True)
+            if store_end(state):
+                # As a text: an error would be replaced by what a person can do about the data folder.
+                text = "job %s was ended: its run has changed its own folder: %s"
+                logger.warning(text, job.pk, str(error))
+        with suppress(OSError):
+            clean_up(job, redact)
 
 
 def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], bool] = never) -> None:
@@ -355,6 +393,12 @@ def finish(state: FollowedJob) -> None:
         state.cancellation.finish()
     else:
         processes.end_all(state.storage, patience=1)
+    store_end(state)
+    clean_up(state.job, state.redact)
+
+
+def store_end(state: FollowedJob) -> bool:
+    """Import the last checkpoints, and store the outcome. Return False if the job had ended before."""
     state.importer.submit(import_and_log, state.job).result()
     state.job.refresh_from_db()
     outcome = _outcome(state)
@@ -367,10 +411,11 @@ def finish(state: FollowedJob) -> None:
     error = outcome.error and redacted_message(outcome.error, state.redact)
     # In one transaction, so that a job that ends twice is scored once.
     with transaction.atomic():
-        if state.job.end(outcome.status, result=state.redact(outcome.result), error=error, **texts):
+        has_ended = state.job.end(outcome.status, result=state.redact(outcome.result), error=error, **texts)
+        if has_ended:
             queue_score(state.job)
     redact_answers(state.job, state.redact)
-    clean_up(state.job, state.redact)
+    return has_ended
 
 
 def clean_up_ended() -> None:
@@ -390,12 +435,16 @@ def clean_up_ended() -> None:
 
 
 def _outcome(state: FollowedJob) -> Outcome:
+    is_cancelled = state.job.cancel_requested_at is not None or bool(state.job.limit_hit)
+    if state.has_changed_folder:
+        changed = UserMessage("job.folder_changed", {"path": str(state.storage.path)})
+        return Outcome(Job.Status.CANCELLED if is_cancelled else Job.Status.FAILED, error=changed)
     last = state.last_event or state.storage.reserved_event()
     outcome = outcome_of(
         last["data"] if last else None,
         state.runner.returncode if state.runner else None,
         has_events=state.has_events,
-        is_cancelled=state.job.cancel_requested_at is not None or bool(state.job.limit_hit),
+        is_cancelled=is_cancelled,
     )
     if last is None and state.disk_was_full and outcome.status != Job.Status.CANCELLED:
         reason = UserMessage("job.disk_full", {"path": str(settings.DATA_DIR)})

@@ -140,8 +140,10 @@ class KnownJob:
 
     @property
     def is_live(self) -> bool:
-        """Whether its runner, or a process that it started, is alive."""
-        return FileLock(Path(self.record["lock"])).is_held()
+        """Whether its runner, or a process that it started, is alive. False if it has closed its own lock."""
+        with suppress(OSError):
+            return FileLock(Path(self.record["lock"])).is_held()
+        return False
 
 
 def known_job(file: Path) -> KnownJob:
