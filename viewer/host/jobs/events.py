@@ -282,13 +282,13 @@ MAX_QUESTIONS = 100_000
 def deliver(question: Question) -> None:
     """Write the stored answer for the runner, unless it has been written."""
     storage = storage_of(question.job)
-    # The files of a deleted job are gone.
-    with suppress(FileNotFoundError):
+    # The files of a deleted job are gone, and a run may have replaced its folder.
+    with suppress(FileNotFoundError, NotADirectoryError):
         if not storage.has_answer(question.number):
             storage.write_answer(question.number, question.answer)
-    if not Job.objects.unfinished().filter(pk=question.job_id).exists():
-        # The job has ended in the meantime and may have been cleaned up already.
-        storage.delete_answer(question.number)
+        if not Job.objects.unfinished().filter(pk=question.job_id).exists():
+            # The job has ended in the meantime and may have been cleaned up already.
+            storage.delete_answer(question.number)
 
 
 def deliver_missing(job: Job, open_numbers: Collection[int]) -> None:

@@ -150,7 +150,11 @@ class JobStorage:
         return (self.path / spool.answer_name(number)).exists()
 
     def write_answer(self, number: int, text: str) -> None:
-        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
+        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted.
+
+        Raises NotADirectoryError if its run has replaced its folder.
+        """
+        self.refuse_link()
         write_private_file(self.path / spool.answer_name(number), json.dumps({"text": text}).encode())
 
     def delete_answer(self, number: int) -> None:
@@ -158,6 +162,7 @@ class JobStorage:
 
     def write_stop(self, limit: Mapping[str, Any]) -> None:
         """Ask the runner to stop before its next step. Idempotent."""
+        self.refuse_link()
         stop = self.path / spool.STOP
         if not stop.exists():
             write_private_file(stop, json.dumps(limit).encode())

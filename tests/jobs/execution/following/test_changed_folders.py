@@ -12,12 +12,13 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status
 from tests.waiting import wait_until
+from viewer.host.jobs.events import deliver
 from viewer.host.jobs.files import JobStorage, has_any_runner, storage_of, storages
 from viewer.host.jobs.following import clean_up_ended
 from viewer.host.jobs.orphans import finish_orphans, orphaned_jobs
 from viewer.host.jobs.processes import living, tree_of
 from viewer.host.jobs.retention import delete_drafts, old_data, remove
-from viewer.models import Job, Project
+from viewer.models import Job, Project, Question
 from viewer.models.runs import SCRATCH_STORE
 from viewer.records.queue import enqueue
 
@@ -119,6 +120,26 @@ def test_a_queued_job_whose_folder_was_replaced_never_starts(
         job.folder.write_text("mine")
     assert finished(job).error.code == "job.folder_changed"
     assert (job.status, marks(project)) == ("failed", [])
+    assert is_untouched(target)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_nobody_who_answers_sees_or_follows_a_changed_folder(
+    is_link: bool, make_job: MakeJob, target: Path
+) -> None:
+    """Whoever follows the job ends it with the reason."""
+    job = make_job()
+    question = Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?", answer="yes")
+    job.folder.parent.mkdir(exist_ok=True)
+    if is_link:
+        job.folder.symlink_to(target)
+    else:
+        job.folder.write_text("mine")
+    for current in (Job.Status.RUNNING, Job.Status.FAILED):
+        Job.objects.update(status=current)
+        deliver(question)
+    with pytest.raises(NotADirectoryError):
+        storage_of(job).write_stop({"whose": "job"})
     assert is_untouched(target)
 
 
