@@ -41,7 +41,7 @@ def test_a_slow_file_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     found, faults = read(tmp_path, ReadLimits(max_seconds=0.5))
     assert len(found) == 25
     assert [fault.kind for fault in faults.values()] == ["refused"]
-    assert "more than 0.5 seconds" in str(*(fault.reason for fault in faults.values()))
+    assert "more than 0.5 s" in str(*(fault.reason for fault in faults.values()))
 
 
 def test_a_file_that_needs_too_much_memory_is_refused_and_the_others_are_read(tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ def test_a_row_that_ends_a_reader_is_left_out_by_the_next(
     assert run.checkpoint_count == 4
     first, *_others, hostile = run.checkpoints.order_by("row")
     assert body_of(first)["checkpoint"]["channel_values"] == {"value": 0}
-    with pytest.raises(NotReadable, match=r"more than 0\.4 seconds"):
+    with pytest.raises(NotReadable, match=r"more than 0\.4 s"):
         body_of(hostile)
 
 

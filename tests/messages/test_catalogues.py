@@ -1,5 +1,7 @@
 """What ``make messages`` writes into the catalogues, and the mistakes that ``make check`` finds."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,24 @@ from babel.messages.catalog import Catalog
 from scripts.catalogues.checks import mistakes
 from scripts.catalogues.compiling import isolated
 from scripts.catalogues.extraction import extracted
-from scripts.catalogues.files import updated
+from scripts.catalogues.files import read_catalogue, updated
 
 TAGGED = "<b>%(name)s</b> waits"
 PLURAL = ("%(count)s task of %(name)s", "%(count)s tasks of %(name)s")
+WORD = re.compile(r"(?<![(\w])[a-z]{3,}")
+# Values that are no numbers, although a verb that looks like a noun may follow them.
+TEXT_VALUES = {"amount", "database", "host", "location", "name", "path", "thread", "unit", "url"}
+# Their number is a constant above 1, or more than one.
+FIXED_NUMBERS = {
+    "Giving up: the %(program)s ended %(count)s times, each within %(seconds)s s of its start.",
+    "Only the newest %(count)s checkpoints of this run, called runs included, are listed.",
+    "%(count)d runs are selected. At most %(most)d can start at once.",
+    "%(count)s results or more, newest first",
+    "That is %(count)s branches. At most %(most)s can start at once.",
+    "The recorded commit cannot be checked out: it has more than %(max_count)d files.",
+    "This would make %(count)d calls. The limit is %(most)d.",
+    "This would start %(count)d branches. The limit is %(most)d.",
+}
 FORMS = ("لا مهام لـ %(name)s", "مهمة %(name)s", "مهمتا %(name)s", *("%(count)s لـ %(name)s",) * 3)
 
 
@@ -85,3 +101,32 @@ def test_texts_of_templates_and_modules_are_extracted(tmp_path: Path) -> None:
 def test_values_are_isolated_outside_of_tags() -> None:
     text = '<a href="%(url)s">%(name)s</a>: %(count)d'
     assert isolated(text) == '<a href="%(url)s">\u2068%(name)s\u2069</a>: %(count)d'
+
+
+def without_plural(texts: Catalog) -> Iterator[str]:
+    """Yield each text without plural forms whose number is followed by a noun that other texts count.
+
+    The limits named ``most`` are above 1. Where a setting can make one of them 1, its unit is ``s``.
+    """
+    pairs = [text.id for text in texts if isinstance(text.id, tuple)]
+    words = {word for one, many in pairs for word in set(WORD.findall(many)) - set(WORD.findall(one))}
+    nouns = "|".join(word for word in words if word.endswith("s"))
+    counted = re.compile(rf"%\((\w+)\)[ds] (?:(?!of\b)[a-z]+ ){{0,2}}(?:{nouns})\b")
+    for text in (message.id for message in texts):
+        found = counted.search(text) if isinstance(text, str) else None
+        is_number = found and (found[1] not in TEXT_VALUES | {"most"} or found[0].endswith(" seconds"))
+        if isinstance(text, str) and is_number and text not in FIXED_NUMBERS:
+            yield text
+
+
+def test_texts_with_a_number_have_plural_forms() -> None:
+    # Each catalogue has the same texts.
+    assert list(without_plural(read_catalogue("ja"))) == []
+
+
+def test_a_number_without_plural_forms_is_found() -> None:
+    texts = Catalog()
+    texts.add(("%(count)s checkpoint", "%(count)s checkpoints"))
+    for text in ("%(done)s of %(total)s checkpoints are read", "Checkpoints: %(total)s", "a text"):
+        texts.add(text)
+    assert list(without_plural(texts)) == ["%(done)s of %(total)s checkpoints are read"]

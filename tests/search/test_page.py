@@ -213,7 +213,7 @@ def test_a_search_that_takes_too_long_shows_an_error(
 
 
 def test_a_page_shows_that_not_everything_is_indexed(reader: Client, crew_location: Location) -> None:
-    assert "0 of 6 checkpoints can be found so far" in page(reader, "q=tea")
+    assert "Checkpoints that can be found so far: 0 of 6." in page(reader, "q=tea")
     index_all()
     assert "Indexing" not in page(reader, "q=tea")
 

@@ -184,7 +184,7 @@ def reported(path: str | Path) -> Iterator[Callable[[host_requests.ImportCounts]
                     counts.found,
                 )
             if counts.due:
-                words = _("%(location)s: %(read)s of %(due)s new or changed files read …")
+                words = _("%(location)s: new or changed files read: %(read)s of %(due)s …")
             numbers = {name: count_text(getattr(counts, name)) for name in ("found", "due", "read")}
             sys.stderr.write(one_line(words % {"location": shown_path(path), **numbers}) + "\n")
             sys.stderr.flush()

@@ -107,7 +107,7 @@ CATALOG: dict[str, str] = {
     ),
     "job.already_running": _("Another process already runs this job."),
     "job.checkpoints_failed": _(
-        "Finished, but %(failed)d of %(total)d checkpoints could not be written: %(reason)s"
+        "Finished, but checkpoints could not be written (%(failed)d of %(total)d): %(reason)s"
     ),
     "job.cut_off": _("The run was interrupted: its process ended without a result."),
     "job.cut_off_by_signal": _("The run was interrupted: its process ended without a result (%(name)s)."),
@@ -134,20 +134,20 @@ CATALOG: dict[str, str] = {
         "interpreter."
     ),
     "job.location_moved": _(
-        "Finished, but %(failed)d of %(total)d checkpoints could not be written: the location was"
+        "Finished, but checkpoints could not be written (%(failed)d of %(total)d): the location was"
         " renamed, replaced or removed while the run wrote there."
     ),
     "job.never_started": _("The run was not started, and nothing was called. Start it again."),
     "quota.runs": _(
-        "The team %(team)s has %(used)s of %(most)s runs at once. The next one can start when one of them has"
+        "Runs at once of the team %(team)s: %(used)s of %(most)s. The next one can start when one of them has"
         " ended."
     ),
     "quota.several_runs": _(
-        "The team %(team)s has %(used)s of %(most)s runs at once, so these %(runs)d cannot start. Start"
+        "Runs at once of the team %(team)s: %(used)s of %(most)s, so these %(runs)d cannot start. Start"
         " fewer, or wait until some have ended."
     ),
     "quota.tokens": _(
-        "The team %(team)s has used %(used)s of %(most)s tokens a day. Its quota is free again at %(until)s."
+        "Tokens a day of the team %(team)s: %(used)s of %(most)s. Its quota is free again at %(until)s."
     ),
     "quota.cost": _(
         "The team %(team)s has spent %(used)s of %(most)s a day. Its quota is free again at %(until)s."
@@ -402,7 +402,7 @@ CATALOG: dict[str, str] = {
     "store.nested_folders": _("Its folders are nested too deeply."),
     "store.nested_json": _("It is nested more than %(most)d levels deep."),
     "store.nested_sqlite": _("It is an SQLite file: add it as a location."),
-    "store.no_answer": _("It could not be read within %(most)d seconds."),
+    "store.no_answer": _("It could not be read within %(most)d s."),
     "store.no_checkpoints": _(
         "None of its first %(count)s JSON files is a checkpoint. Add the folder that holds the checkpoints."
     ),
@@ -414,7 +414,7 @@ CATALOG: dict[str, str] = {
     "store.nothing_at_path": _("There is nothing at this path."),
     "store.not_shown": _("This checkpoint is too large or too deeply nested to show."),
     "store.number_too_long": _("It contains a number of more than %(most)d digits."),
-    "store.parse_timed_out": _("Reading it took more than %(most)s seconds."),
+    "store.parse_timed_out": _("Reading it took more than %(most)s s."),
     "store.own_data_folder": _(
         "It is in Forkline's data folder (DATA_DIR), which is not read as a location."
     ),
@@ -449,8 +449,8 @@ CATALOG: dict[str, str] = {
     "store.table_not_plain": _("“%(table)s” is not a plain table, so it is not read."),
     "store.table_partly_damaged": _("Part of the table is damaged: rows may be missing."),
     "store.too_many_names": _(
-        "It contains more than %(most)s files and folders (LOCATION_MAX_FILES). Add the folder that holds "
-        "the checkpoints."
+        "It contains more files and folders than LOCATION_MAX_FILES allows (%(most)s). Add the folder that "
+        "holds the checkpoints."
     ),
     "store.too_much_memory": _("Reading it takes more than %(most)d MB of memory."),
     "store.too_slow": _("Reading its bytes was too slow."),
@@ -472,14 +472,14 @@ CATALOG: dict[str, str] = {
     "postgresql.not_connected": _("The server refused the connection or could not be reached: %(why)s."),
     "postgresql.statement_failed": _("The server could not execute a statement (error %(code)s)."),
     "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
-    "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
+    "postgresql.timed_out": _("A statement took more than %(most)d s. Try again."),
     # What can be wrong with a checkpoint saver.
     "saver.ended": _("The process that reads the checkpoint saver has ended. Try again."),
     "saver.not_permitted": _(
         "Reading a checkpoint saver runs the project's code. Choose its project, and permit that."
     ),
     "saver.not_started": _("The project's interpreter could not be started: %(why)s."),
-    "saver.timed_out": _("The checkpoint saver did not respond within %(most)d seconds."),
+    "saver.timed_out": _("The checkpoint saver did not respond within %(most)d s."),
     # Why no job starts on a host.
     "host.disk_full": _("No job starts: hardly any space is left on the disk of %(path)s. Free some."),
     "host.not_writable": _("No job starts: %(path)s cannot be written. Check its owner and its disk."),
@@ -521,7 +521,7 @@ CATALOG: dict[str, str] = {
     ),
     "prune.no_threads": _("Only locations of LangGraph have threads. Choose an age, a number or a branch."),
     "prune.not_copied": _(
-        "Nothing was deleted: %(count)d of these checkpoints could not be copied before. Delete them without "
+        "Nothing was deleted. Checkpoints that could not be copied before: %(count)d. Delete them without "
         "copies, with --delete-copies."
     ),
     "prune.not_permitted": _(

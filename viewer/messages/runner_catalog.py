@@ -87,7 +87,7 @@ MESSAGES = {
         "The prompt cache was not warmed up for the agents' common prefix: %(kind)s: %(error)s"
     ),
     "crewai.cache_timed_out": _(
-        "The prompt cache was not warmed up within %(seconds)s seconds. The run continues."
+        "The prompt cache was not warmed up within %(seconds)s s. The run continues."
     ),
     "crewai.cache_too_few_agents": _("The prompt cache was not warmed up: fewer than two agents are called."),
     "crewai.checkpoint_replaced": _(

@@ -94,7 +94,7 @@ def test_the_number_of_names_in_a_location_is_limited(tmp_path: Path, settings: 
     for number in range(30):
         (folder / "main" / f"{number}.txt").touch()
     summary = import_location(location)
-    assert summary.read_error and "more than 30 files and folders" in translate(summary.read_error)
+    assert summary.read_error and "than LOCATION_MAX_FILES allows (30)" in translate(summary.read_error)
     assert location.checkpoints.filter(state="present").count() == location.checkpoints.count() > 0
     # It is tried again when the limit or the folder has changed.
     settings.LOCATION_MAX_FILES = 300

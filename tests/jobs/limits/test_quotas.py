@@ -65,7 +65,7 @@ def _uses(person: User, job: Job, **used: Any) -> None:
 def test_a_team_has_no_more_runs_at_once_than_its_quota(ada: User, start: Start) -> None:
     _quotas(runs=2)
     jobs = [start(ada, "one"), start(_member("eve"), "two")]
-    with pytest.raises(JobRefused, match="The team writers has 2 of 2 runs at once"):
+    with pytest.raises(JobRefused, match="Runs at once of the team writers: 2 of 2"):
         start(ada, "three")
     # Others and the terminal are not in the team.
     start(_member("otto", "others"), "three")
@@ -79,7 +79,7 @@ def test_a_group_starts_whole_or_not_at_all(ada: User, start: Start, checkpoint:
     _quotas(runs=3)
     start(ada, "one")
     planned = [Planned(name, name, {}, [], checkpoint, checkpoint.location.project) for name in "abc"]
-    with pytest.raises(LaunchRefused, match="has 1 of 3 runs at once, so these 3 cannot start"):
+    with pytest.raises(LaunchRefused, match="the team writers: 1 of 3, so these 3 cannot start"):
         start_group("three", planned, checkpoint.location.uid, requested_by=ada)
     assert Job.objects.count() == 1 and not Sweep.objects.exists()
     start_group("two", planned[:2], checkpoint.location.uid, requested_by=ada)
@@ -89,7 +89,7 @@ def test_a_group_starts_whole_or_not_at_all(ada: User, start: Start, checkpoint:
 @pytest.mark.parametrize(
     ("quotas", "used", "text"),
     [
-        ({"tokens": 1000}, {"tokens": 1234}, "has used 1,234 of 1,000 tokens a day. "),
+        ({"tokens": 1000}, {"tokens": 1234}, "Tokens a day of the team writers: 1,234 of 1,000. "),
         ({"cost": 2.5}, {"cost": 2.5}, "has spent $2.50 of $2.50 a day. "),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_waiting_job_says_which_quota_it_waits_for(ada: User, start: Start) ->
     later.refresh_from_db()
     wait = wait_of(later)
     assert later.status == "queued" and wait and wait.kind == "limit"
-    assert wait.text.startswith("for a quota: The team writers has 1 of 1 runs at once.")
+    assert wait.text.startswith("for a quota: Runs at once of the team writers: 1 of 1.")
     # Somebody who sees no job of the team sees why it waits as well.
     with restricted_to(lambda: Access(9)):
         assert reached_shared_limit(later)
@@ -146,9 +146,7 @@ def test_a_running_job_stops_at_a_quota_and_says_which(ada: User, make_job: Make
     job.refresh_from_db()
     ensured_finished([job])
     assert job.status == "cancelled"
-    assert re.match(
-        r"Stopped at a quota\. The team writers has used \d+ of 30 tokens a day\. ", limit_label(job)
-    )
+    assert re.match(r"Stopped at a quota\. Tokens a day of the team writers: \d+ of 30\. ", limit_label(job))
 
 
 def test_who_sees_no_job_of_the_team_is_refused_as_well(ada: User, start: Start) -> None:

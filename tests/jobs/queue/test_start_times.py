@@ -127,7 +127,7 @@ def test_jobs_wait_for_a_slot_of_a_full_worker(make_job: MakeJob, start_worker: 
     left = Job.objects.queued().get()
     wait = wait_of(left)
     assert wait
-    assert wait.text == "for a free slot: 4 of 4 are busy"
+    assert wait.text == "for a free slot: 4 of 4 busy"
 
 
 def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -> None:

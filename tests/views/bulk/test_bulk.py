@@ -163,7 +163,7 @@ def test_a_run_is_continued_from_its_newest_checkpoint_and_counts_once(
     run = Run.objects.get()
     fields = {"run": [str(run.uid), str(run.uid)], "checkpoint": [str(newest.pk)]}
     text = client.get(reverse("bulk-resume"), fields).content.decode()
-    assert "Resume all 1" in text and newest.get_absolute_url().replace("&", "&amp;") in text
+    assert "Resume 1 run" in text and newest.get_absolute_url().replace("&", "&amp;") in text
 
 
 def test_too_many_runs_are_refused_before_any_is_planned(client: Client, person: User) -> None:
@@ -270,7 +270,7 @@ def test_a_branch_named_like_the_keys_of_drafts_is_continued(
     import_location(location)
     run = Checkpoint.objects.get(source_key__startswith="scratch/").run
     text = client.get(reverse("bulk-resume"), {"run": str(run.uid)}).content.decode()
-    assert "Resume all 1" in text and "No checkpoints yet" not in text and row.run_id
+    assert "Resume 1 run" in text and "No checkpoints yet" not in text and row.run_id
 
 
 def test_locations_of_different_projects_start_together_and_a_secret_is_in_no_name(

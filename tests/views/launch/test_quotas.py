@@ -11,7 +11,7 @@ from viewer.records.annotations import mark_of
 
 pytestmark = pytest.mark.postgresql
 
-OVER = "The team writers has 1 of 1 runs at once. The next one can start when one of them has ended."
+OVER = "Runs at once of the team writers: 1 of 1. The next one can start when one of them has ended."
 
 
 @pytest.fixture

@@ -337,7 +337,7 @@ def _for_a_slot(job: Job, known: SharedReasons) -> Wait:
     busy = known.of(Job.objects.under_way().filter(host__in=hosts).count, "busy", *hosts)
     slots = sum(one.slots for one in workers)
     if slots and busy >= slots:
-        text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
+        text = gettext("for a free slot: %(busy)d of %(slots)d busy")
         return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})
     return Wait(job, "moment", gettext("a moment: it is about to start"))
 

@@ -253,7 +253,7 @@ def copy_texts(run: Run) -> list[str]:
     if not is_full or found["count"] >= count:
         return []
     words = gettext(
-        "%(copied)s of %(count)s checkpoints of this run, called runs included, have a stored copy. No more "
+        "Checkpoints of this run with a stored copy, called runs included: %(copied)s of %(count)s. No more "
         "are made, because the limit is reached."
     )
     return [words % {"copied": count_text(found["count"]), "count": count_text(count)}]

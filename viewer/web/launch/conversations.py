@@ -9,7 +9,7 @@ from typing import Any, cast
 from django import forms
 from django.forms import BaseFormSet, BoundField, formset_factory
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.engines import engine_of, plan
 from viewer.engines.answer_schema import AnswerInvalid, check_answer
@@ -596,10 +596,12 @@ class ConversationPart:
             "before": before,
             "after": before + added - removed,
         }
-        return (
-            _("%(changed)d changed, %(removed)d removed, %(added)d added: %(before)d → %(after)d messages")
-            % counts
+        text = ngettext(
+            "%(changed)d changed, %(removed)d removed, %(added)d added: %(before)d → %(after)d message",
+            "%(changed)d changed, %(removed)d removed, %(added)d added: %(before)d → %(after)d messages",
+            counts["after"],
         )
+        return text % counts
 
 
 def conversation_parts(

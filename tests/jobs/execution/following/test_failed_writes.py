@@ -19,8 +19,8 @@ from viewer.presentation.jobs.status import sentence, status_label, warnings_of
 FULL = {"error": "No space left on device", "moved": False}
 MOVED = {"error": "the location was renamed, replaced or removed", "moved": True}
 WORDS = {
-    "full": "Finished, but 4 of 5 checkpoints could not be written: No space left on device",
-    "moved": "Finished, but 4 of 5 checkpoints could not be written: the location was renamed, replaced or "
+    "full": "Finished, but checkpoints could not be written (4 of 5): No space left on device",
+    "moved": "Finished, but checkpoints could not be written (4 of 5): the location was renamed, replaced or "
     "removed while the run wrote there.",
 }
 
