@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -9,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.terminal import Terminal
+from viewer.host_requests import JobRefused
 from viewer.models import Host, Job, Location, Project
 from viewer.records.isolation import ALLOWED_HOSTS, without_noted
 
@@ -69,7 +71,13 @@ def test_the_terminal_changes_one_thing_at_a_time(
     assert project.isolation == {}
 
 
-def test_the_page_saves_allowed_hosts(runner: Client, crew_location: Location, project: Project) -> None:
+def refuse(_request: Any) -> None:
+    raise JobRefused("isolation.not_probed", launcher="bubblewrap")
+
+
+def test_the_page_saves_allowed_hosts(
+    runner: Client, crew_location: Location, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown, address = (reverse(name, args=[crew_location.uid]) for name in ("project", "project-isolation"))
     page = runner.get(shown).content.decode()
     seen = re.findall(r'isolation/.*?name="seen" value="([^"]*)"', page, re.DOTALL)[0]
@@ -83,6 +91,10 @@ def test_the_page_saves_allowed_hosts(runner: Client, crew_location: Location, p
         refused = runner.post(address, sent | {"allow": allow})
         assert refused.status_code == 422 and text in refused.content.decode()
     assert runner.post(address, sent | {"launcher": "landlock", "allow": "a"}).status_code == 422
+    with monkeypatch.context() as patch:
+        patch.setattr("viewer.launching.isolation.ask", refuse)
+        refused = runner.post(address, sent | {"allow": "a.example.org"})
+    assert refused.status_code == 422 and "a.example.org" in refused.content.decode()
     allow = "API.openai.com\r\n\r\ndb.example.org.:5432\r\napi.openai.com:443\r\n"
     assert runner.post(address, sent | {"allow": allow}).status_code == 302
     project.refresh_from_db()

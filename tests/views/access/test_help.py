@@ -280,7 +280,8 @@ def test_an_admin_removes_lost_second_factors_for_a_reason(
     RecoveryCodes.activate(ada)
     client, address = browser_of("eve"), page_for("person-factors-remove", ada)
     for reason in ("", "because I want to"):
-        client.post(address, {"reason": reason})
+        refused = client.post(address, {"reason": reason})
+        assert refused.status_code == 422 and "Choose a reason." in refused.content.decode()
         assert Authenticator.objects.filter(user=ada).count() == 2
     client.post(address, {"reason": "lost"})
     assert not Authenticator.objects.filter(user=ada).exists()
@@ -290,7 +291,7 @@ def test_an_admin_removes_lost_second_factors_for_a_reason(
     assert session.get(reverse("jobs")).status_code == 302
     assert Client().login(username="ada", password=PASSWORD)
     before = len(details())
-    client.post(address, {"reason": "lost"})
+    assert "ada has no second factor." in client.post(address, {"reason": "lost"}).content.decode()
     assert AuditEntry.objects.last().result == "not_done" and len(details()) == before + 1  # type: ignore[union-attr]
 
 

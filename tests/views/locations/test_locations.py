@@ -308,6 +308,8 @@ def test_a_moved_location_is_found_again_and_the_time_of_its_last_sync_stays(
     assert "Change path" in page
     assert Location.objects.get(pk=crew_location.pk).imported_at == synced
     address = reverse("location-path", args=[crew_location.uid])
+    page = runner.post(address, {"path": "/nowhere at all"}, follow=True).content.decode()
+    assert 'value="/nowhere at all"' in page and "notice-bad" in page
     page = runner.post(address, {"path": str(path.with_name("elsewhere"))}, follow=True).content.decode()
     assert f"This location is now at {path.with_name('elsewhere')}." in page and "cannot be read" not in page
     assert [row.get_absolute_url() for row in Location.objects.get().checkpoints.all()] == links

@@ -1,6 +1,7 @@
 """The pages of locations: adding, showing, pruning and removing them."""
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -197,15 +198,16 @@ def paths(request: HttpRequest) -> HttpResponse:
 @require_POST
 def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the path of a location that was moved, and import it there."""
-    location = get_object_or_404(Location, uid=uid)
+    location, typed = get_object_or_404(Location, uid=uid), request.POST.get("path", "").strip()
     try:
-        ask(host_requests.ChangePath(location.pk, request.POST.get("path", "").strip()))
+        ask(host_requests.ChangePath(location.pk, typed))
     except host_requests.UnknownLocation as error:
         messages.error(request, str(error))
-    else:
-        location.refresh_from_db()
-        ask(host_requests.ImportLocation(location.pk))
-        messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
+        # Keep a refused path in the form.
+        return redirect(f"{location.get_absolute_url()}?{urlencode({'path': typed[:MAX_SHOWN_PATH]})}#path")
+    location.refresh_from_db()
+    ask(host_requests.ImportLocation(location.pk))
+    messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
     return redirect(location)
 
 

@@ -37,16 +37,22 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if not is_confirmed(request):
         return to_confirm(request, reverse("person", args=[pk]))
+    return _page(request, person)
+
+
+def _page(request: HttpRequest, person: User, refused: str = "") -> HttpResponse:
+    """The page, with why a change was refused, if one was."""
     context = {
         "person": person,
         "factors": Authenticator.objects.filter(user=person).exclude(type="recovery_codes"),
         "sessions": sessions_of(person),
         "tokens": [token for token in ApiToken.objects.filter(user=person) if token.works],
-        "held": [one for one in held_roles() if one.person.pk == pk],
+        "held": [one for one in held_roles() if one.person == person],
         "reasons": accounts.REASONS.items(),
         "refusal": _refusal(request, person),
+        "refused": refused,
     }
-    return render(request, "people/page.html", context)
+    return render(request, "people/page.html", context, status=422 if refused else 200)
 
 
 @requires(Right.MEMBERS, everywhere=True)
@@ -104,9 +110,8 @@ def _changed(request: HttpRequest, pk: int, change: Callable[[User, User], objec
     try:
         change(person, account_of(request))
     except accounts.ChangeRefused as refused:
-        messages.error(request, " ".join(refused.messages))
-    else:
-        messages.success(request, _("Saved."))
+        return _page(request, person, " ".join(refused.messages))
+    messages.success(request, _("Saved."))
     return redirect("person", pk)
 
 

@@ -218,11 +218,11 @@ def isolation(request: HttpRequest, uid: UUID) -> HttpResponse:
     try:
         change_isolation(project, form.isolation)
     except HostRefusal as refused:
-        messages.error(request, translate(refused))
-    else:
-        messages.success(request, _("Isolation saved."))
-        if refusal := missing(form.isolation, project.host.launchers):
-            messages.warning(request, translate(refusal))
+        form.add_error(None, translate(refused))
+        return _page(request, location, _proposed(location), None, sent_isolation=form)
+    messages.success(request, _("Isolation saved."))
+    if refusal := missing(form.isolation, project.host.launchers):
+        messages.warning(request, translate(refusal))
     return _back_to(request, location, "isolation")
 
 
