@@ -47,6 +47,8 @@ MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
 # Characters of a path that are shown.
 MAX_SHOWN = 300
+# A signing key: as Django's check security.W009.
+MIN_KEY_CHARACTERS, MIN_KEY_DIFFERENT, MADE_BY_DJANGO = 50, 5, "django-insecure-"
 # All variables in the order in which they are read. docs/reference.md lists them.
 SETTINGS: list[Setting] = []
 
@@ -375,6 +377,15 @@ def remove_empty(folders: Sequence[Path]) -> None:
     with suppress(OSError):
         for one in folders:
             one.rmdir()
+
+
+def refuse_guessable(key: str) -> None:
+    """Raise InvalidSetting for a signing key that Django's check of a deployment calls insecure."""
+    if len(key) < MIN_KEY_CHARACTERS or len(set(key)) < MIN_KEY_DIFFERENT or key.startswith(MADE_BY_DJANGO):
+        command = "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'"
+        raise InvalidSetting(
+            f"SECRET_KEY can be guessed, and it signs sessions. Set it to what this prints: {command}"
+        )
 
 
 def signing_key(folder: Path, created: Sequence[Path] = ()) -> str:

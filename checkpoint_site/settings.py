@@ -31,6 +31,7 @@ from checkpoint_site.environment import (
     need_each_other,
     port_of,
     private_umask,
+    refuse_guessable,
     signing_key,
 )
 from checkpoint_site.languages import languages_in
@@ -79,7 +80,7 @@ DEBUG = env_flag("DEBUG", False, "Django's debug mode. Only for developing Forkl
 SECRET_KEY = env_text(
     "SECRET_KEY",
     "",
-    "Signs sessions and login links.",
+    "Signs sessions and login links. At least 50 random characters if others use the dashboard.",
     "created at the first start, in `secret_key` of the data folder",
 )
 
@@ -593,6 +594,8 @@ if AUDIT_FILE:
     LOGGING["handlers"]["audit"] = writer
     LOGGING["loggers"]["forkline.audit"] = {"handlers": ["audit"], "level": "INFO", "propagate": False}
 
+if SECRET_KEY and (DATABASE or IS_BEHIND_TLS or not LISTEN_ADDRESS.startswith("127.")):
+    refuse_guessable(SECRET_KEY)
 # All variables are valid by now: an invalid one creates nothing.
 DATA_DIR_CREATED = create_folder("DATA_DIR", DATA_DIR)
 SECRET_KEY = SECRET_KEY or signing_key(DATA_DIR, DATA_DIR_CREATED)

@@ -80,7 +80,8 @@ def test_its_settings_are_of_its_own_variables(tmp_path: Path, url: str) -> None
         "AUDIT": "1",
         "DEBUG": "1",
     }
-    variables = {**os.environ, **own, "DATA_DIR": str(tmp_path), "SECRET_KEY": "its own", "PORT": "8123"}
+    own |= {"DATA_DIR": str(tmp_path), "SECRET_KEY": "its own key" * 5, "PORT": "8123"}
+    variables = {**os.environ, **own}
     code = f"before = set(sys.modules){PRINT_SETTINGS}"
     # A variable of Python has the second one start from nothing.
     forked, other = (started(code, env=variables | more) for more in ({}, {"PYTHONUTF8": "1"}))

@@ -104,7 +104,7 @@ class Cluster:
             "DATA_DIR": str(folder / "data"),
             "CHECKPOINT_ROOTS": str(folder / "project"),
             "DATABASE_URL": self.server.address_at(self.cut.port) if name == CUT_OFF else self.server.address,
-            "SECRET_KEY": "shared by all web processes of this cluster",
+            "SECRET_KEY": "shared by all web processes of this cluster, on this machine",
         }
         return {**os.environ, **own}
 

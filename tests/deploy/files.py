@@ -11,8 +11,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"), key=lambda path: path.stem)
-# For the variables that a person has to set.
-GIVEN = "given-by-a-person"
+# For the variables that a person has to set, as long as what the files say to generate.
+GIVEN = "given-by-a-person-who-generated-64-hexadecimal-characters"
 
 
 @dataclass(frozen=True, slots=True)

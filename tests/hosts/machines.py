@@ -60,7 +60,7 @@ class Machine:
             "FAKE_RUNNER": "succeeds_after_go.py",
             "CHECKPOINT_ROOTS": str(self.root),
             "DATABASE_URL": self.server.connection(self.database, OWNER),
-            "SECRET_KEY": "one for all web servers",
+            "SECRET_KEY": "one for all web servers, which nobody outside of the tests guesses",
         }
         return environment_with(self.folder / "data", **{**own, **self.variables})
 

@@ -25,8 +25,6 @@ from viewer.stores.addresses import shown_path
 from viewer.tls import InvalidCertificate, server_context
 from viewer.validation import number_option, one_line
 
-# As Django's check of a deployment.
-MIN_KEY_CHARACTERS, MIN_KEY_DIFFERENT = 50, 5
 LONGEST_START_SECONDS = 60
 POLL_SECONDS = 0.05
 
@@ -95,11 +93,8 @@ def shown_address() -> str:
 
 
 def refuse_unprotected_address() -> None:
-    """Raise CommandError if other machines could read passwords, or guess the key that signs sessions.
-
-    Also if the server's own certificate cannot be served.
-    """
-    address, key = settings.LISTEN_ADDRESS, settings.SECRET_KEY
+    """Raise CommandError if other machines could read passwords, or if the certificate cannot be served."""
+    address = settings.LISTEN_ADDRESS
     if settings.TLS_CERTIFICATE and settings.TLS_KEY:
         try:
             server_context(settings.TLS_CERTIFICATE, settings.TLS_KEY, settings.ALLOWED_HOSTS)
@@ -116,11 +111,6 @@ def refuse_unprotected_address() -> None:
             " forkline up"
         )
         raise CommandError(text % {"address": address})
-    if len(key) < MIN_KEY_CHARACTERS or len(set(key)) < MIN_KEY_DIFFERENT:
-        raise CommandError(
-            _("SECRET_KEY can be guessed, and it signs sessions. Set it to what this prints: %(command)s")
-            % {"command": "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'"}
-        )
 
 
 def refuse_taken_port() -> None:
