@@ -6,15 +6,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from pytest_django import DjangoAssertNumQueries
 
 from tests.environments import environment_with
 from tests.real_stores import STORES, copy_of, hashes_below, write_checkpoint
 from tests.terminal import Terminal, without_progress
-from viewer.models import Checkpoint
+from viewer.cli.commands.runs import run_document
+from viewer.cli.rows import rows_by_run, runs_of
+from viewer.models import Checkpoint, Location, Run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -76,6 +80,17 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     }
     assert (last["branch"], last["parent_id"]) == ("exp-a", "20261120T232952_e9a8cba4")
     assert hashes_below(folder) == before
+
+
+def test_a_list_reads_runs_together(
+    tmp_path: Path, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    location = Location.objects.create(path=str(tmp_path), engine="crewai")
+    Run.objects.bulk_create(Run(location=location, key=f"{number}", uid=uuid4()) for number in range(3))
+    # Their keys, the runs and their checkpoints.
+    with django_assert_num_queries(3):
+        documents = [run_document(*listed) for listed in rows_by_run(runs_of(location))]
+    assert len(documents) == 3
 
 
 def test_list_imports_first_and_includes_pruned_checkpoints(tmp_path: Path, terminal: Terminal) -> None:

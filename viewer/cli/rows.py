@@ -89,7 +89,7 @@ def runs_of(location: Location) -> Iterator[Run]:
     """The runs of a location, the oldest first, with the columns that lists show."""
     ordered = list(location.runs.order_by("first_at", "pk").values_list("pk", flat=True))
     columns = (
-        *("location_id", "parent_id", "key", "entity", "name", "status", "tokens", "checkpoint_count"),
+        *("location_id", "parent_id", "key", "uid", "entity", "name", "status", "tokens", "checkpoint_count"),
         *("units_known", "all_units_known"),
     )
     for at in range(0, len(ordered), MIN_BATCH):

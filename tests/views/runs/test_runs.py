@@ -11,10 +11,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 
 from tests.lineage.generated_runs import branched_run, generated_run
 from viewer.host.locations.importing import import_location
 from viewer.models import Annotation, Checkpoint, Job, Location, Run
+from viewer.presentation.run.branches import edited_checkpoints
 from viewer.presentation.run.visible import ROWS, Wanted
 from viewer.presentation.run.window import window_of
 
@@ -120,7 +122,9 @@ def test_failures_can_be_filtered(reader: Client, crew_run: Run) -> None:
     assert "task failed" in page
 
 
-def test_the_first_checkpoint_after_an_edit_shows_the_edit(reader: Client, crew_run: Run) -> None:
+def test_the_first_checkpoint_after_an_edit_shows_the_edit(
+    reader: Client, crew_run: Run, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
     Job.objects.create(
         kind="fork",
@@ -132,6 +136,9 @@ def test_the_first_checkpoint_after_an_edit_shows_the_edit(reader: Client, crew_
         plan=[{"unit": "t1", "title": "Research"}],
         status=Job.Status.SUCCEEDED,
     )
+    # The jobs of a run are read together, and so are their first checkpoints.
+    with django_assert_num_queries(2):
+        edited_checkpoints(crew_run)
     page = page_of(reader, crew_run)
     assert page.count("edited: Research, year") == 1
     assert page.count("dot is-edit") == 1

@@ -303,7 +303,7 @@ def edited_checkpoints(run: Run) -> dict[int, str]:
     # The known inputs of each branch, without secrets.
     inputs: dict[str, dict[str, str]] = {}
     jobs = run.jobs.select_related("checkpoint").only(
-        "checkpoint__recorded_branch", "branch", "request", "plan"
+        "run", "checkpoint__recorded_branch", "branch", "request", "plan"
     )
     for job in jobs.order_by("created_at"):
         if job.checkpoint is None:
@@ -319,7 +319,7 @@ def edited_checkpoints(run: Run) -> dict[int, str]:
     first = run.checkpoints.filter(parent__in=[parent for parent, _ in edited]).order_by("-row")
     found = (
         (row.pk, edited.get((row.parent_id, row.recorded_branch)))
-        for row in first.only("parent_id", "recorded_branch")
+        for row in first.only("run", "parent", "recorded_branch")
     )
     return {pk: gettext("edited: %(names)s") % {"names": ", ".join(names)} for pk, names in found if names}
 

@@ -60,7 +60,9 @@ def _add(statuses: dict[str, str], units: list[list[str]], is_last: bool) -> Non
 def _path_to(run: Run, checkpoint: Checkpoint) -> list[Checkpoint]:
     """The checkpoint and those before it up to the last start, oldest first."""
     rows = run.checkpoints.filter(row__lte=checkpoint.row).order_by("-row")
-    by_pk = {row.pk: row for row in rows.only("pk", "parent", "units", "trigger", "checkpoint_id")[:MAX_ROWS]}
+    by_pk = {
+        row.pk: row for row in rows.only("run", "parent", "units", "trigger", "checkpoint_id")[:MAX_ROWS]
+    }
     engine, path, at = engine_of(run.location), [], by_pk.get(checkpoint.pk)
     while at is not None:
         path.append(at)
