@@ -118,7 +118,9 @@ def _wait(row: HostRequest, host: Host, session: Any) -> None:
         waited = time.monotonic() - began
         is_given_up = waited > taken_seconds and not row.taken_at
         if is_given_up and HostRequest.objects.filter(pk=row.pk, taken_at=None).delete()[0]:
-            _silent_at[host.pk] = time.monotonic()
+            if not is_silent:
+                # A host that is only slow is waited for again, even if something asks it all the time.
+                _silent_at[host.pk] = time.monotonic()
             raise HostAway("host.away", host=host.name)
         if waited > TAKEN_SECONDS and not Host.objects.live().filter(pk=host.pk).exists():
             raise HostAway("host.away", host=host.name)
