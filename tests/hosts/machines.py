@@ -22,7 +22,8 @@ from viewer.records.hosts import *
 class Machine:
     """A machine with its own folders, and a process that runs code there, as a web server does.
 
-    ``root`` is its only allowed folder. If it has a ``worker``, it is a host.
+    ``root`` is its only allowed folder. If it has a ``worker``, it is a host. If it ``is_patient``, its code
+    waits for other hosts until they answer, because they share the processor.
     """
 
     server: Server
@@ -34,6 +35,7 @@ class Machine:
     # The program and its arguments that start the worker, such as one that mounts its disk.
     prefix: list[str] = field(default_factory=list)
     pools: tuple[str, ...] = ()
+    is_patient: bool = True
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -41,9 +43,10 @@ class Machine:
         # Where the project of its locations is, whose runners wait for this file.
         (self.root / "go").touch()
 
-    def another_process(self) -> "Machine":
+    def another_process(self, *, is_patient: bool = True) -> "Machine":
         """Return the same machine with another process that runs code."""
-        return Machine(self.server, self.database, self.folder, variables=self.variables)
+        variables = self.variables
+        return Machine(self.server, self.database, self.folder, variables=variables, is_patient=is_patient)
 
     @property
     def name(self) -> str:
@@ -92,7 +95,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 
@@ -110,13 +113,20 @@ class Machine:
     def _answer(self, code: str) -> Any:
         if self._process is None:
             command, pipe = [sys.executable, "-m", "tests.hosts.machine"], subprocess.PIPE
+            command += ["patient"] if self.is_patient else []
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdin=pipe, stdout=pipe, text=True
             )
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(IMPORTS + code) + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        if not (line := self._process.stdout.readline()):
+            # The next code runs in a new process.
+            status, self._process = self._process.wait(), None
+            raise AssertionError(f"the process of {self.name} exited with {status} while it ran {code}")
+        reply = json.loads(line)
+        assert "failed" not in reply, reply["failed"]
+        return reply
 
 
 def created_database(server: Server, name: str) -> None:

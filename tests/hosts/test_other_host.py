@@ -28,7 +28,7 @@ location.project = Project.objects.create(
     entry_points=[ENTRY_POINT],
 )
 location.save()
-ask(ImportLocation(location.pk))
+assert (error := ask(ImportLocation(location.pk)).read_error) is None, error
 """
 # The checkpoint of the first host, whose code was recorded, and the location of the second one.
 FORK = """
@@ -162,7 +162,7 @@ def test_the_check_before_it_reads_the_stored_copy(web: Machine, second: Machine
     status = web.run(f"""{FORK}
 import time
 from viewer.launching.preflight import check_of_checkpoint
-ends, status = time.monotonic() + 60, ""
+ends, status = time.monotonic() + 300, ""
 while status not in ("done", "failed"):
     status = check_of_checkpoint(checkpoint, on.project, "crew:build").status
     assert time.monotonic() < ends, status

@@ -50,7 +50,7 @@ if location.pool is None:
 WAIT = """
 import time
 from django.db import DatabaseError, connection
-ends, found = time.monotonic() + 120, None
+ends, found = time.monotonic() + 300, None
 while not found:
     assert time.monotonic() < ends
     time.sleep(0.1)
