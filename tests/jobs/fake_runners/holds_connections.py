@@ -1,6 +1,7 @@
 """Opens ten connections to the address in ``addresses``, and holds them while it uses the processor."""
 
 import socket
+import time
 from pathlib import Path
 
 import tiny
@@ -12,6 +13,7 @@ if __name__ == "__main__":
     for client in held:
         client.sendall(b"held")
     Path("connected").touch()
-    while True:
-        # Until the limit of processor time, or a cancellation.
+    # Until the limit of processor time, or a cancellation. Nothing else would end it if the test is killed.
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
         pass
