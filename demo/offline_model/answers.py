@@ -13,15 +13,14 @@ ARCHIVE = "search_the_archive"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Either a text, or one or more equal calls of a tool with its arguments.
+    """Either a text, or one or more calls of a tool, each with its arguments.
 
     ``tokens``: those of the prompt and of the answer, if they are not to be counted from the texts.
     """
 
     text: str = ""
     tool: str = ""
-    arguments: str = ""
-    calls: int = 1
+    calls: tuple[str, ...] = ()
     tokens: tuple[int, int] | None = None
 
 
@@ -30,7 +29,7 @@ def answer(request: dict[str, Any]) -> Answer:
     prompt = read_prompt(request)
     if ARCHIVE in prompt.tools and len(prompt.notes) < len(prompt.sources):
         source = prompt.sources[len(prompt.notes)]
-        return Answer(tool=ARCHIVE, arguments=json.dumps({"source": source, "question": prompt.topic}))
+        return Answer(tool=ARCHIVE, calls=(json.dumps({"source": source, "question": prompt.topic}),))
     for words, write in WRITERS.items():
         if prompt.task.lower().startswith(words):
             return Answer(text=write(prompt))

@@ -56,9 +56,9 @@ def tool_calls(request: dict[str, Any], said: Answer) -> list[dict[str, Any]]:
             "index": number,
             "id": f"call_{digest_of(request)}" + (f"_{number}" if number else ""),
             "type": "function",
-            "function": {"name": said.tool, "arguments": said.arguments},
+            "function": {"name": said.tool, "arguments": arguments},
         }
-        for number in range(said.calls)
+        for number, arguments in enumerate(said.calls)
     ]
 
 
@@ -78,5 +78,5 @@ def usage_of(request: dict[str, Any], said: Answer) -> dict[str, int]:
         prompt, completion = said.tokens
     else:
         asked = sum(len(json.dumps(message)) for message in request.get("messages") or [])
-        prompt, completion = -(-asked // 4), -(-len(said.text + said.tool + said.arguments) // 4)
+        prompt, completion = -(-asked // 4), -(-len(said.text + said.tool + "".join(said.calls)) // 4)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -14,7 +14,10 @@ TOKENS = (7, 5)
 
 
 class TestModel(OfflineModel):
-    """The same request gets the same answer. ``calls_tools`` is how often it calls the first offered tool."""
+    """The same request gets the same answer.
+
+    ``calls_tools`` is how often it calls the first offered tool, each time with other ``tool_words``.
+    """
 
     __test__ = False
 
@@ -26,9 +29,9 @@ class TestModel(OfflineModel):
         """Return ``words`` and a digest of the messages; a JSON object if the request asks for JSON."""
         if self.calls_tools and request.get("tools") and not _has_used_a_tool(request):
             tool = request["tools"][0]["function"]
-            arguments = dict.fromkeys(tool.get("parameters", {}).get("properties", {}), "words")
-            text = json.dumps(arguments)
-            return Answer(tool=tool["name"], arguments=text, calls=self.calls_tools, tokens=TOKENS)
+            names = tool.get("parameters", {}).get("properties", {})
+            calls = (json.dumps(dict.fromkeys(names, tool_words(one))) for one in range(self.calls_tools))
+            return Answer(tool=tool["name"], calls=tuple(calls), tokens=TOKENS)
         asked = json.dumps(request["messages"], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         if request.get("response_format"):
@@ -40,6 +43,14 @@ class TestModel(OfflineModel):
     def reset(self) -> None:
         super().reset()
         self.calls_tools = 0
+
+
+def tool_words(number: int) -> str:
+    """Return each argument of a call of a tool, by its number from 0 in the answer.
+
+    The calls differ, because CrewAI's cache of tools may answer the second of two equal ones.
+    """
+    return f"words {number + 1}" if number else "words"
 
 
 def _has_used_a_tool(request: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from quality.compatibility.rows import Play, row
 from quality.compatibility.rows.crews import recorded_after
 from quality.compatibility.rows.flows import recorded_after_method
 from quality.compatibility.sandbox import Sandbox, holds, same
+from tests.engine_runs.model import tool_words
 from tests.engine_runs.runs import Ended, plan_for, request_for, saved_in
 from viewer.engines import engine_named
 from viewer.engines.plan import Edits
@@ -126,7 +127,14 @@ def delegation(sandbox: Sandbox) -> None:
 @row("tool calls", "two calls at once, from the record")
 def at_once(sandbox: Sandbox) -> None:
     tool, given = TOOLS["a class"], ("first", "second")
-    recorded = [{"tool": tool.name, "arguments": tool.arguments, "result": one} for one in given]
+    recorded = [
+        {
+            "tool": tool.name,
+            "arguments": dict.fromkeys(tool.arguments, tool_words(number)),
+            "result": result,
+        }
+        for number, result in enumerate(given)
+    ]
     request = fork(sandbox, tool, recorded=recorded, choices={tool.name: "recorded"})
     sandbox.model.calls_tools = 2
     run = sandbox.completed(request)
