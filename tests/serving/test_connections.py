@@ -143,11 +143,12 @@ def test_a_slowly_read_response_is_sent_to_its_end(impatient: WebServer) -> None
             received += client.recv(65536)
 
 
-def test_unfinished_requests_do_not_keep_out_others(own_server: WebServer) -> None:
-    with ExitStack() as clients:
+def test_unfinished_requests_do_not_keep_out_others(django_db_setup: None) -> None:
+    """Long before they are too late."""
+    with started_server(server_with_limits(HEADER_SECONDS=600)) as server, ExitStack() as clients:
         for _ in range(MAX_CONNECTIONS):
-            clients.enter_context(sent(own_server, UNFINISHED["headers"]))
-        wait_until(lambda: own_server.get("/healthz").status == 200, 5)
+            clients.enter_context(sent(server, UNFINISHED["headers"]))
+        wait_until(lambda: server.get("/healthz").status == 200)
 
 
 @pytest.mark.parametrize("socket_headers", [False, True])
