@@ -216,7 +216,7 @@ def test_what_a_project_started_ends_with_its_saver(project: Add, tmp_path: Path
     assert error_of(project(f"import subprocess\n{started}\n{IN_MEMORY}")) == ""
     child = psutil.Process(int(file.read_text()))
     savers.end_savers()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5)
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 30)
 
 
 @contextmanager
