@@ -11,7 +11,7 @@ from tests.jobs.conftest import MakeJob
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.starting import actor_of
 from viewer.launching.start import continue_job
-from viewer.models import Job, Level, Location, Role
+from viewer.models import Checkpoint, Job, Level, Location, Role, Run
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.queue import next_job
 
@@ -97,3 +97,32 @@ def test_many_jobs_of_who_left_do_not_delay_others(job: Job, make_job: MakeJob) 
     assert job.requested_by
     _takes_role(job.requested_by)
     assert next_job() == ready
+
+
+def test_a_held_job_does_not_delay_one_from_a_checkpoint_of_another_location(
+    job: Job, make_job: MakeJob, location: Location
+) -> None:
+    """Who may run a fork depends on the location of its checkpoint as well."""
+    eve = job.requested_by
+    assert eve
+    eve.roles.all().delete()
+    jobs = []
+    for name in ("closed", "open"):
+        source = Location.objects.create(path=f"/{name}", store_kind=Location.StoreKind.JSON)
+        run = Run.objects.create(location=source, key=name, entity="crew", name=name)
+        checkpoint = Checkpoint.objects.create(
+            location=source,
+            run=run,
+            source_key=name,
+            fingerprint="1",
+            checkpoint_id=name,
+            branch="main",
+            entity="crew",
+        )
+        jobs.append(make_job())
+        requested = {"requested_by": eve, "requester_key": eve.pk}
+        Job.objects.filter(pk=jobs[-1].pk).update(checkpoint=checkpoint, **requested)
+    job.delete()
+    for where in (location, Location.objects.get(path="/open")):
+        Role.objects.create(user=eve, level=Level.OPERATOR, location=where)
+    assert next_job() == jobs[1]
