@@ -264,7 +264,7 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_started(
     program.write_text(STARTS_ANOTHER)
     monkeypatch.setattr(savers, "_program", lambda _location: program)
     monkeypatch.setattr(savers, "MAX_SECONDS", 5)
-    with pytest.raises(JobRefused, match="5 seconds"):
+    with pytest.raises(JobRefused, match="within 5 s"):
         savers.copy_thread(location, "t0", str(tmp_path / "copy"))
     assert location.project is not None
     started = int(Path(location.project.folder, "started").read_text())
