@@ -9,7 +9,10 @@ forkline --server URL list  the same on a server elsewhere
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 
 PROGRAM = "forkline"
 SERVER, VARIABLE = "--server", "FORKLINE_SERVER"
@@ -51,7 +54,8 @@ def main() -> None:
     if not arguments:
         arguments = ["up", default_location(Path.cwd())]
     if arguments[0] in {"-h", "--help", "help"}:
-        sys.stdout.write(f"{usage()}\n")
+        with one_line_errors(arguments):
+            sys.stdout.write(f"{usage()}\n")
         return
     if arguments[0] in COMMANDS and os.environ.get(VARIABLE):
         sys.exit(
@@ -63,12 +67,29 @@ def main() -> None:
 
 def run(arguments: list[str]) -> None:
     """Run a command of Django. An error that no command has caught ends the process with one line."""
-    try:
+    with one_line_errors(arguments):
         from django.core.management import execute_from_command_line
 
         execute_from_command_line(arguments)
+
+
+@contextmanager
+def one_line_errors(arguments: list[str]) -> Iterator[None]:
+    """End the process with one line on an error, and with none if nobody reads the output any more."""
+    try:
+        try:
+            yield
+        finally:
+            # The interpreter's last flush would print a traceback.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:
+        from viewer.management.command import PIPE_CLOSED, let_go_of_stdout
+
+        let_go_of_stdout()
+        sys.exit(PIPE_CLOSED)
     except Exception as error:
         if "--traceback" in arguments:
             raise
@@ -114,4 +135,4 @@ def usage() -> str:
     django.setup()
     from viewer.cli import SUBCOMMANDS
 
-    return USAGE.format(subcommands=" | ".join(SUBCOMMANDS))
+    return USAGE.format(subcommands=fill(", ".join(SUBCOMMANDS), 78, subsequent_indent="  "))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from tests.environments import environment_with
 from tests.real_stores import copy_of
@@ -21,6 +22,7 @@ from tests.terminal import without_progress
 from viewer.cli.output import as_json
 from viewer.cli.running import event_line
 from viewer.management.command import MAX_PART, ForklineCommand, OutputFailed
+from viewer.management.commands.checkpoints import Command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -42,9 +44,15 @@ def test_a_full_device_is_one_line(tmp_path: Path, environment: dict[str, str], 
     assert (ended.returncode, without_progress(ended.stderr.decode())) == (1, text)
 
 
-def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: dict[str, str]) -> None:
+FORKLINE = [sys.executable, "-c", "from checkpoint_site.command import main; main()"]
+
+
+@pytest.mark.parametrize("arguments", [["list", "STORE"], ["--help"], ["list", "--help"], ["--version"]])
+def test_a_closed_pipe_is_not_reported_as_an_error(
+    tmp_path: Path, environment: dict[str, str], arguments: list[str]
+) -> None:
     store = copy_of("1.15.30/json", tmp_path)
-    command = [sys.executable, "manage.py", "checkpoints", "list", str(store)]
+    command = [*FORKLINE, *(one.replace("STORE", str(store)) for one in arguments)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -53,6 +61,21 @@ def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: 
     printed = without_progress(process.stderr.read().decode())
     # As the shell reports a program that SIGPIPE has ended.
     assert (process.wait(), printed) == (141, "")
+
+
+def test_the_version_is_that_of_forkline(environment: dict[str, str]) -> None:
+    command = [*FORKLINE, "--version"]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == f"{settings.VERSION}\n"
+
+
+def test_choices_are_named_as_they_are_typed() -> None:
+    actions = Command().create_parser("forkline", "")._actions
+    (subparsers,) = (one.choices for one in actions if isinstance(one.choices, dict))
+    for name, subparser in subparsers.items():
+        found = [choice for action in subparser._actions for choice in action.choices or ()]
+        # An error shows the representations of choices, which name a member of an enumeration by its class.
+        assert {type(choice) for choice in found} <= {str, int}, name
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, handle_default_options
 from django.db import connections
 from django.db.utils import DatabaseError
@@ -45,6 +46,10 @@ class ForklineCommand(BaseCommand):
 
     # Whether starts and ends of jobs are logged. They are not if a person waits for the answer.
     logs_jobs = False
+
+    def get_version(self) -> str:
+        """The version of Forkline; Django's own commands print Django's."""
+        return str(settings.VERSION)
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
         """Whether this call may start programs of a project."""

@@ -244,7 +244,9 @@ SWEEP = Subcommand(
 def _add_bulk_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "what",
-        choices=tuple(FORKS_AND_RESUMES),
+        metavar="fork|resume",
+        # Not members of the enumeration, whose names an error would show.
+        choices=tuple(map(str, FORKS_AND_RESUMES)),
         help=_("Whether each is forked, or resumed on its own branch."),
     )
     add_checkpoint_argument(parser, name="checkpoints", nargs="*")

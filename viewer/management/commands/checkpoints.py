@@ -47,7 +47,7 @@ class Command(ForklineCommand):
         # The forkline command omits this word.
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(
-            dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS), parser_class=LineParser
+            dest="subcommand", required=True, metavar="COMMAND", parser_class=LineParser
         )
         for name in SUBCOMMANDS:
             if self.named not in (None, name):
