@@ -484,6 +484,41 @@ def test_a_document_in_base64_that_holds_a_secret_is_redacted(
 
 
 @pytest.mark.parametrize(
+    "plain",
+    [
+        f"password={PASSWORD}",
+        f"# Settings\nHOST=x\nSERVICE_API_KEY={KEY}\n",
+        f"<config><dbPassword>{PASSWORD}</dbPassword></config>",
+        f"Authorization: Bearer {KEY}",
+        "postgresql://app:k4nrieVogel@db.example/x",
+        TOKENS["openai"],
+        TOKENS["github"],
+        TOKENS["aws"],
+        PEM,
+    ],
+)
+def test_an_encoded_text_that_is_recognised_as_a_secret_is_redacted(plain: str) -> None:
+    data = plain.encode()
+    for text in (
+        base64.b64encode(data).decode(),
+        base64.urlsafe_b64encode(data).decode().rstrip("="),
+        data.hex(),
+        data.hex().upper(),
+        f"0x{data.hex()}",
+    ):
+        for form in (text, f"it printed {text} and ended", f"data:\n  settings: {text}\n"):
+            for made in both_ways({"seen": form, "then": "more"}):
+                assert text[16:32] not in made and MARKER in made and "more" in made
+
+
+@pytest.mark.parametrize("plain", ["The password is in the safe.", "token counts: 1200", "secret santa 2024"])
+def test_an_encoded_text_without_a_secret_is_shown(plain: str) -> None:
+    for text in (base64.b64encode(plain.encode()).decode(), plain.encode().hex()):
+        for made in both_ways({"seen": f"it printed {text} and ended"}):
+            assert text in made
+
+
+@pytest.mark.parametrize(
     "document", ['{"page": 2, "after": "task-2024-x"}', '{"token_count": 1200}', '["a", "b"]']
 )
 def test_a_document_in_base64_without_a_secret_is_shown(document: str) -> None:

@@ -1,7 +1,8 @@
 """Keywords: short texts, in several languages, without which no rule can find anything."""
 
+import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -154,8 +155,46 @@ _OTHER_KEYWORDS = words(
     " sshpass ssh-keygen LS0tLS1CRUdJTiB .login( mysql redis-cli :543 :6432: :*: {SHA} {SSHA} dentified"
     " DENTIFIED sexec SEXEC sExec"
 )
-# Documents in Base64, as ``known_secrets`` decodes them. The prefix of a JWT is another one.
-DOCUMENT_STARTS = (b"eyJ", b"ewog", b"ewoJ", b"ewoi", b"ew0K", b"W3si", b"WyI", b"H4sI")
+# Texts in Base64 or hexadecimal digits, as ``known_secrets`` decodes them: documents, texts with one of these
+# words, and texts that begin like a token or an address. The prefix of a JWT is another one.
+_DOCUMENT_STARTS = words("eyJ ewog ewoJ ewoi ew0K W3si WyI H4sI")
+_ENCODED_WORDS = cased(
+    *("password", "passwd", "secret", "api_key", "api-key", "apikey", "token", "bearer", "credential"),
+    "authoriz",
+)
+_ENCODED_STARTS = words(
+    "sk- sk_live_ ghp_ github_pat_ glpat- xoxb- xoxp- hf_ gsk_ npm_ pypi- AKIA ASIA AIza"
+    " postgres mysql: mongodb redis: rediss: amqp:"
+)
+
+
+def base64_forms(data: bytes, offset: int) -> Iterator[str]:
+    """Yield the Base64 characters that are the same whatever precedes and follows these bytes."""
+    first = (offset * 8 + 5) // 6
+    last = (offset + len(data)) * 8 // 6
+    text = base64.b64encode(bytes(offset) + data).decode()[first:last]
+    yield text
+    yield text.replace("+", "-").replace("/", "_")
+
+
+def _encoded_forms(text: str, offsets: Iterable[int]) -> Iterator[str]:
+    data = text.encode()
+    for offset in offsets:
+        yield from base64_forms(data, offset)
+    yield from (data.hex(), data.hex().upper())
+
+
+ENCODED_KEYWORDS = frozenset(
+    [
+        *_DOCUMENT_STARTS,
+        *(
+            form
+            for word in (*_ENCODED_WORDS, "apiKey", "PRIVATE KEY")
+            for form in _encoded_forms(word, range(3))
+        ),
+        *(form for start in _ENCODED_STARTS for form in _encoded_forms(start, [0])),
+    ]
+)
 _SPACED_KEYWORDS = (
     "PRIVATE KEY",
     "PuTTY-User",
@@ -180,8 +219,15 @@ def keywords() -> list[str]:
     unambiguous = [prefix for prefix in prefixes() if prefix not in AMBIGUOUS]
     starts = [prefix for prefix in unambiguous if not any(part in prefix for part in _COMMON_PARTS)]
     at_starts = [before + prefix for prefix in AMBIGUOUS & {*prefixes()} for before in _BEFORE_WORDS]
-    documents = {start.decode() for start in DOCUMENT_STARTS}
-    others = {*starts, *documents, *_COMMON_PARTS, *_OTHER_KEYWORDS, *_SPACED_KEYWORDS, *ANCHORS, *at_starts}
+    others = {
+        *starts,
+        *ENCODED_KEYWORDS,
+        *_COMMON_PARTS,
+        *_OTHER_KEYWORDS,
+        *_SPACED_KEYWORDS,
+        *ANCHORS,
+        *at_starts,
+    }
     unconditional = {word[1:] if word[0].isalpha() and len(word) > 4 else word for word in SECRET_WORDS}
     foreign = {form for label in FOREIGN_LABELS for form in _forms_of_label(label)}
     return _without_longer(

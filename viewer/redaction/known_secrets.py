@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
-from viewer.redaction.keywords import DOCUMENT_STARTS, may_hold_secret
+from viewer.redaction.keywords import ENCODED_KEYWORDS, base64_forms, may_hold_secret
 from viewer.redaction.named_values import named_spans
 from viewer.redaction.names import is_secret_text
 from viewer.redaction.pairs import pair_spans
@@ -32,6 +32,7 @@ from viewer.redaction.patterns import (
     one_line,
     visible_text,
     without_spans,
+    words_search,
 )
 from viewer.redaction.tables import table_spans
 from viewer.redaction.vendor_tokens import token_spans
@@ -143,16 +144,7 @@ def forms_of(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogatepass")
     if len(data) >= MIN_BASE64:
         for offset in range(3):
-            yield from _base64_forms(data, offset)
-
-
-def _base64_forms(data: bytes, offset: int) -> Iterator[str]:
-    """Yield the Base64 characters that are the same whatever precedes and follows the value."""
-    first = (offset * 8 + 5) // 6
-    last = (offset + len(data)) * 8 // 6
-    text = base64.b64encode(bytes(offset) + data).decode()[first:last]
-    yield text
-    yield text.replace("+", "-").replace("/", "_")
+            yield from base64_forms(data, offset)
 
 
 # Redact texts. Each rule yields the spans of what it finds, which are then replaced together.
@@ -386,31 +378,34 @@ def private_key_spans(data: bytes) -> Iterator[TextSpan]:
         yield start, ends[following] if has_end else min(content, limit)
 
 
-# Documents in Base64 that hold a secret, such as the account of a service or Docker's logins.
+# Texts in Base64 or hexadecimal digits that hold a secret: a token, a file of variables, Docker's logins.
 
 
-# The beginnings of JSON and of gzip in Base64. A bracket may be followed by a line break.
-_DOCUMENT = compiled(
-    r"(?:^|\\n|[^A-Za-z0-9+/_\-])"
-    r"((?:eyJ|ew(?:o[gJi]|0K)|W3si|WyI|H4sI)[A-Za-z0-9+/_\-]{20,}={0,2})"
-)
+# Whole words. The letter after a backslash is no part of one.
+_ENCODED_TEXT = compiled(r"(?:^|\\n|[^A-Za-z0-9+/_\-])([A-Za-z0-9+/_\-]{16,}={0,2})")
+_ENCODED_SEARCH = words_search(ENCODED_KEYWORDS)
+_HEX = anchored(r"(?:0x)?+((?:[0-9a-fA-F]{2})++)$")
 MAX_DOCUMENT = 64 * 1024
 
 
 def encoded_spans(data: bytes) -> Iterator[TextSpan]:
-    """Yield the spans of documents in Base64 in which the rules find a secret."""
-    if not any(start in data for start in DOCUMENT_STARTS):
+    """Yield the spans of encoded texts in which the rules find a secret."""
+    if not _ENCODED_SEARCH.find_matches_as_indexes(data):
         return
-    for found in _DOCUMENT.finditer(data):
-        document = _document(found[1]) if len(found[1]) <= MAX_DOCUMENT else b""
-        # Without what may obscure a secret: each of these steps would search the documents inside again.
-        if document and _found_in(document):
-            yield found.span(1)
+    for found in _ENCODED_TEXT.finditer(data):
+        text = found[1]
+        if len(text) <= MAX_DOCUMENT and _ENCODED_SEARCH.find_matches_as_indexes(text):
+            document = _document(text)
+            # Without what may obscure a secret: each of these steps would search the texts inside again.
+            if document and may_hold_secret(document) and _found_in(document):
+                yield found.span(1)
 
 
 def _document(encoded: bytes) -> bytes:
     """Return the text that is encoded; empty if there is none."""
     try:
+        if digits := _HEX.match(encoded):
+            return bytes.fromhex(digits[1].decode()).decode().encode()
         data = base64.urlsafe_b64decode(encoded.replace(b"+", b"-").replace(b"/", b"_") + b"==")
         if data.startswith(b"\x1f\x8b"):
             data = zlib.decompressobj(wbits=31).decompress(data, MAX_DOCUMENT)
