@@ -29,6 +29,8 @@ from viewer.redaction.values import redact, redacted_json, scan
         rb'{"a": "{\"api_key\": \"CANARY-77\"}"}',
         rb'{"a": "x \\\"password\\\": \\\"CANARY-77\\\" y"}',
         rb'{"headers": {"k": "CANARY-77"}, "emoji": "\ud83d\ude00"}',
+        rb'{"name": "contrase\u00f1a", "value": "CANARY-77"}',
+        rb'{"columns": ["x", "contrase\u00f1a"], "rows": [["y", "CANARY-77"]]}',
     ],
 )
 def test_escapes_and_unusual_layouts_hide_no_secret(raw: bytes) -> None:

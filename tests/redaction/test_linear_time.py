@@ -68,6 +68,7 @@ REPEATED = {
     "colours without an end": "\x1b]",
     "characters without a width": "\u200b",
     "wide letters": "\N{FULLWIDTH LATIN SMALL LETTER P}",
+    "look-alikes": "p\N{CYRILLIC SMALL LETTER A}ssword=",
     "wrapped words": "key=" + "abcdefgh1" * 6 + "\n",
     "boxes": "\u2502 abcdefgh1 \u2502\n",
     "labels of vendors": "datadog = ",

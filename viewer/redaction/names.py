@@ -24,6 +24,7 @@ from viewer.redaction.patterns import (
     is_url,
     is_words,
     looks_random,
+    plain_letters,
     without_invisible,
     words,
 )
@@ -165,7 +166,19 @@ def split_words(name: str) -> list[str]:
 def secrecy_of(name: str) -> Secrecy:
     """Return the secrecy of a field with this name; empty if it is not secret."""
     name = without_invisible(name).strip()
-    if len(name) > _MAX_NAME or not may_hold_secret(f'{name}"'.encode("utf-8", "surrogatepass")):
+    level = _secrecy_of_plain(name)
+    if level or name.isascii() or not _may_be_secret(name):
+        return level
+    plain = plain_letters(name)
+    return _secrecy_of_plain(plain) if plain.isascii() else ""
+
+
+def _may_be_secret(name: str) -> bool:
+    return len(name) <= _MAX_NAME and may_hold_secret(f'{name}"'.encode("utf-8", "surrogatepass"))
+
+
+def _secrecy_of_plain(name: str) -> Secrecy:
+    if not _may_be_secret(name):
         return ""
     if level := _secrecy_of_ending(name):
         return level

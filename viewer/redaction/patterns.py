@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -305,16 +306,52 @@ _INVISIBLE = compiled(
     rf"|\][^\x07\x1b\\]{{0,300}}(?:\x07|\\+u0007|{_ESCAPE}\\{{0,4}}))"
     rf"|{'|'.join(INVISIBLE)}|\\+u(?:{_ESCAPED_CODES})"
 )
-# A character as a URL, HTML or a wide font has it.
+# Letters of Cyrillic and Greek that look like one of ASCII. Next to letters of ASCII, they obscure a name.
+LOOK_ALIKES = dict(
+    zip(
+        "асеіјорѕхуԁһԛԝктАВСЕНІЈКМОРЅТХУαορνικτυεΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+        "aceijopsxydhqwktABCEHIJKMOPSTXYaopviktueABEZHIKMNOPTYX",
+        strict=True,
+    )
+)
+# Letters of wide and mathematical fonts and in circles, as ``_ENCODED`` matches them.
+_FONTS = map(chr, (*range(0xFF0D, 0xFF5B), *range(0x1D400, 0x1D800), *range(0x249C, 0x24EA)))
+_PLAIN_LETTERS = str.maketrans(
+    {letter: unicodedata.normalize("NFKC", letter) for letter in _FONTS} | LOOK_ALIKES
+)
+_ALIKE = f"(?:{'|'.join(LOOK_ALIKES)})+"
+# A character as a URL or HTML has it, letters of a wide or mathematical font or in circles, and look-alikes.
 _ENCODED = compiled(
     r"%[0-9A-Fa-f]{2}|&(?:quot|apos|amp|lt|gt|#[0-9]{2,4}|#[xX][0-9A-Fa-f]{2,4});"
-    r"|(?:\xef\xbc[\x90-\x99\xa1-\xba]|\xef\xbd[\x81-\x9a])+"
+    r"|(?:\xef\xbc[\x8d\x90-\x99\xa1-\xba\xbf]|\xef\xbd[\x81-\x9a]"
+    r"|\xf0\x9d[\x90-\x9f][\x80-\xbf]|\xe2\x92[\x9c-\xbf]|\xe2\x93[\x80-\xa9])+"
+    rf"|[A-Za-z_]{_ALIKE}|{_ALIKE}[A-Za-z_]"
 )
 # What is encoded in a query that contains a name or an address: = : " @
 # And the starts of entities and of wide letters.
-_WIDE = tuple(bytes((0xEF, 0xBD, code)).decode() for code in range(0x81, 0x9B))
+_WIDE = (
+    *(chr(code) for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))),
+    *(one.decode("utf-8", "surrogateescape") for one in (b"\xf0\x9d", b"\xe2\x92", b"\xe2\x93")),
+    *("\\ud835", "\\uD835", "\\u24"),
+)
+# What names have of which a part of the letters are look-alikes: one next to a letter of ASCII.
+_OBSCURED_WORDS = words("password passwd passphrase secret token api_key apikey auth credential cookie pwd")
+
+
+def _look_alikes_in(word: str) -> Iterator[str]:
+    for first, second in pairwise(word):
+        yield from (alike + second for alike, plain in LOOK_ALIKES.items() if plain == first)
+        yield from (first + alike for alike, plain in LOOK_ALIKES.items() if plain == second)
+
+
+_OBSCURED_LETTERS = frozenset(
+    pair
+    for word in _OBSCURED_WORDS
+    for form in (word, word.capitalize(), word.upper())
+    for pair in _look_alikes_in(form)
+)
 _ENTITIES = ("&quot;", "&apos;", "&#", "&amp;#", "&amp;quot;")
-_ENCODED_SIGNS = ("%3D", "%3d", "%3A", "%3a", "%22", "%40", "%253", *_ENTITIES, *_WIDE)
+_ENCODED_SIGNS = ("%3D", "%3d", "%3A", "%3a", "%22", "%40", "%253", *_ENTITIES, *_WIDE, *_OBSCURED_LETTERS)
 # Variation selectors and the mark at the start of a file begin with two bytes that no other text has.
 INVISIBLE_KEYWORDS = (
     *(one for one in INVISIBLE if not 0xFE00 <= ord(one) < 0xFE10),
@@ -331,10 +368,8 @@ INVISIBLE_KEYWORDS = (
         "\\u206",
         "\\ufe",
         "\\uFE",
-        "\\uff4",
-        "\\uff5",
-        "\\uFF4",
-        "\\uFF5",
+        "\\uff",
+        "\\uFF",
     ),
 )
 # Keywords of obscured secrets, as ``rules.keywords`` has them of plain ones.
@@ -400,6 +435,11 @@ def without_invisible(name: str) -> str:
     return name if name.isascii() else name.translate(_INVISIBLE_TABLE)
 
 
+def plain_letters(text: str) -> str:
+    """Return a text with letters of ASCII instead of those that look like them."""
+    return text.translate(_PLAIN_LETTERS)
+
+
 def obscured_spans(data: bytes, find: Callable[[bytes], list[TextSpan]]) -> list[TextSpan]:
     """Return the spans that ``find`` returns once whatever may interrupt a secret is removed."""
     found: list[TextSpan] = []
@@ -462,7 +502,7 @@ def _decoded(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         elif text.startswith(b"&"):
             plain = html.unescape(text.decode()).encode("utf-8", "surrogatepass")
         else:
-            plain = unicodedata.normalize("NFKC", text.decode()).encode()
+            plain = plain_letters(text.decode()).encode()
         yield (*found.span(), plain)
 
 

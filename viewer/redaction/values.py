@@ -21,9 +21,10 @@ from viewer.redaction.known_secrets import (
     spans_in,
 )
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
-from viewer.redaction.pairs import fields_of_value, is_paired_secret, naming_of
+from viewer.redaction.pairs import NAME_FIELDS, fields_of_value, is_paired_secret, naming_of
 from viewer.redaction.patterns import (
     INVISIBLE,
+    LOOK_ALIKES,
     TextSpan,
     compiled,
     is_distinctive,
@@ -406,6 +407,11 @@ _ROWS = re.compile(rb'\[\s*\[|"(?i:' + "|".join(sorted(ROW_FIELDS)).encode() + r
 _REST_OF_NAME = re.compile(rb'[^"\\]{0,200}"\s*:')
 _WORD_CHARACTER = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
 _INVISIBLE_ESCAPES = frozenset(f"{ord(one):04x}".encode() for one in INVISIBLE)
+_LOOK_ALIKE_ESCAPES = frozenset(f"{ord(one):04x}".encode() for one in LOOK_ALIKES)
+# The first half of the pair of a mathematical letter.
+_MATHEMATICAL = b"d835"
+# The most bytes of a name in JSON: each character may be an escape of six.
+_MAX_ESCAPED_NAME = 6 * MAX_PAIRED + 2
 _SIGNATURE = b'"signature"'
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
 
@@ -530,7 +536,13 @@ def _check_once(text: bytes, clean: set[bytes]) -> None:
 
 def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
     """Return whether a value is a secret's name. Raise _NotPlain if another field may hold the secret."""
-    if len(text) > 200 or b"\\" in text or not secrecy_of(text[1:-1].decode("utf-8", "replace")):
+    if len(text) > _MAX_ESCAPED_NAME:
+        return False
+    try:
+        plain = msgspec.json.decode(text, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _NotPlain from None
+    if not (secrecy_of(plain) or columns_of([plain])):
         return False
     before = data[max(0, start - _BETWEEN) : start]
     field = _FIELD_BEFORE.search(before)
@@ -541,10 +553,10 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
     name = field[1].decode()
     if any(f'"{one}"'.encode() in data for one in fields_of_value(name)):
         raise _NotPlain
-    if naming_of(name, text[1:-1].decode("utf-8", "replace")):
-        if _may_have_rows(data):
-            raise _NotPlain
+    if naming_of(name, plain):
         _check_object(data, start, end)
+    if name.lower() in NAME_FIELDS and _may_have_rows(data):
+        raise _NotPlain
     return True
 
 
@@ -592,7 +604,7 @@ def _check_listed(data: bytes, start: int, end: int) -> tuple[int, int] | None:
         items = msgspec.json.decode(b"[" + data[first:last] + b"]", type=list[str])
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _NotPlain from None
-    if redact(items) != items or (any(map(secrecy_of, items)) and _may_have_rows(data)):
+    if redact(items) != items or (columns_of(items) and _may_have_rows(data)):
         raise _NotPlain
     return first, last
 
@@ -682,7 +694,12 @@ def _check_escapes(data: bytes, escapes: list[int]) -> None:
         if escape[2:3] == b"0":
             if escape[4:5] in (b"2", b"3", b"4", b"5", b"6", b"7") or escape[2:6] in _INVISIBLE_ESCAPES:
                 raise _NotPlain
+            is_next_to_letter = data[start - 1 : start].isalpha() or escape[6:7].isalpha()
+            if is_next_to_letter and escape[2:6] in _LOOK_ALIKE_ESCAPES:
+                raise _NotPlain
             continue
+        if escape[2:6] == _MATHEMATICAL:
+            raise _NotPlain
         is_pair = escape[3:4] in b"89ab" and escape[6:9] == b"\\ud" and escape[9:10] in b"cdef"
         if len(escape) < 12 or not is_pair:
             raise _NotPlain
