@@ -39,6 +39,8 @@ REPEATED = {
     "elements": "<password>",
     "attributes": '<a name="password" ',
     "pairs": '"name": "password", ',
+    "users of Oracle": "sqlplus a/b1c2@",
+    "services of Oracle": " a/b1c2@db",
     "aligned names": "password  token\nk4n@rie1  x\n",
     "wide rows": "password  " * 3 + "\n" + "x1y2z3w4  " * 3 + "\n",
     "one wide row": "password  token  ",

@@ -515,6 +515,41 @@ def test_a_document_in_base64_that_holds_a_secret_is_redacted(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "sqlplus -s bob/{}@sales",
+        "sqlplus bob/{}",
+        "sqlldr userid=bob/{}@sales control=x.ctl",
+        "impdp bob/{}@sales directory=x",
+        "oracledb.connect('bob/{}@db.example:1521/sales')",
+        "jdbc:oracle:thin:bob/{}@//db.example:1521/sales",
+        "bob/{}@db",
+        "it logged in as bob/{}@orcl and went on",
+        "bob/{}@(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=x)))",
+    ],
+)
+def test_a_password_behind_the_user_of_oracle_is_redacted(text: str) -> None:
+    for secret in ("k4nrieVogel", "tiger"):
+        for made in both_ways({"text": text.format(secret), "then": "more"}):
+            assert json.loads(made) == {"text": text.format(MARKER), "then": "more"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "uses actions/checkout@v4",
+        "org/Model-2-7B@main",
+        "npm i @scope/a@1.2.3",
+        "bob/<password>@db",
+        "a/me@db.example",
+    ],
+)
+def test_other_names_before_an_at_sign_are_shown(text: str) -> None:
+    for made in both_ways({"text": text}):
+        assert json.loads(made) == {"text": text}
+
+
+@pytest.mark.parametrize(
     "plain",
     [
         f"password={PASSWORD}",

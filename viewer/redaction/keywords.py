@@ -153,7 +153,8 @@ _OTHER_KEYWORDS = words(
     " Sig= ignature= -Credential= -Token= -token= KeyId= hooks. /webhooks/ /webhookb2/ telegram.org"
     " googleapis ifttt weixin.qq open.feishu webhook.site piKey enieKey --user --auth --proxy-user"
     " sshpass ssh-keygen LS0tLS1CRUdJTiB .login( mysql redis-cli :543 :6432: :*: {SHA} {SSHA} dentified"
-    " DENTIFIED sexec SEXEC sExec"
+    " DENTIFIED sexec SEXEC sExec sqlplus sqlldr expdp impdp userid= :1521"
+    " (DESCRIPTION racle @db @DB @orcl @ORCL @xe @XE"
 )
 # Texts in Base64 or hexadecimal digits, as ``known_secrets`` decodes them: documents, texts with one of these
 # words, and texts that begin like a token or an address. The prefix of a JWT is another one.

@@ -244,6 +244,18 @@ _SHADOW = compiled(r"(?:^|\n|\\n)[a-z_][a-z0-9_\-]{0,31}:(\{SHA\}[^\s:]{10,200})
 _IDENTIFIED = compiled(r"\b(?:[Ii]dentified|IDENTIFIED) (?:[A-Za-z_0-9]{1,12} ){1,4}'([^'\n]{3,200})'")
 
 
+# Oracle's user/password@service: in a command or call, or before what is the name of a database.
+_ORACLE_USER = r"[A-Za-z][A-Za-z0-9_$#]{0,30}/([^\s/\"'<>\\]{3,60})"
+_ORACLE_COMMAND = compiled(
+    r"(?i)\b(?:(?:sqlplus|sqlldr|expd?p?|impd?p?|rman|conn|connect|userid|thin)\b[^\r\n@|;/]{0,60}[\s\"'=:(]"
+    rf"{_ORACLE_USER}@|sqlplus(?: -[a-z]{{1,2}}){{0,3}} {_ORACLE_USER}(?:[\s\"']|$))"
+)
+_ORACLE_SERVICE = compiled(
+    rf"(?:^|[\s\"'=:(,]){_ORACLE_USER}@(?:(?i:[a-z]{{0,12}}db|orcl|xe|xepdb|freepdb)[0-9]{{0,3}}(?:[\s\"'),;/]|$)"
+    r"|(?://)?[A-Za-z0-9_.\-]{1,80}:1521\b|\(DESCRIPTION)"
+)
+
+
 _SCHEME_KEYWORDS = (
     b"earer",
     b"EARER",
@@ -280,6 +292,8 @@ def credential_spans(data: bytes) -> Iterator[TextSpan]:
     for pattern, keyword in _IN_COMMANDS:
         if keyword in data:
             yield from _unless_placeholder(pattern.finditer(data))
+    if b"/" in data and (b"@" in data or b"sqlplus" in data):
+        yield from _oracle_passwords(data)
     if b"-u" in data or b"-a" in data:
         yield from _users(data)
     if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data or b" -N" in data:
@@ -288,6 +302,16 @@ def credential_spans(data: bytes) -> Iterator[TextSpan]:
         yield from (found.span(1) for found in _IDENTIFIED.finditer(data))
     if b"{SHA}" in data or any(port in data for port in (b":543", b":6432:", b":*:")):
         yield from _password_files(data)
+
+
+def _oracle_passwords(data: bytes) -> Iterator[TextSpan]:
+    for pattern in (_ORACLE_COMMAND, _ORACLE_SERVICE):
+        for found in pattern.finditer(data):
+            start, end = next(
+                span for group in range(1, pattern.groups + 1) if (span := found.span(group))[0] >= 0
+            )
+            if not is_placeholder(data[start:end].decode("utf-8", "replace")):
+                yield start, end
 
 
 def _password_files(data: bytes) -> Iterator[TextSpan]:
