@@ -16,7 +16,7 @@ import pytest
 from django.conf import settings
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
-from tests.redaction.canaries import FIELDS, HARMLESS, PEM, TEXTS, TOKENS, both_ways
+from tests.redaction.canaries import FIELDS, HARMLESS, JWT, PEM, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
 from viewer.redaction import MARKER
@@ -252,6 +252,11 @@ KEY, PASSWORD, LINES = "Zx81kqPw77LmTr4vYb92", "k4n@rieVogel", PEM.split("\n")
         ([f"{line}\n" for line in LINES], {0, 1, 2, 3}),
         (["AKIA" + "IOSFODNN7CANARY2", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY0123456789"], {0, 1}),
         ([*["a word"] * 50, "--token", KEY], {51}),
+        (["Authorization:", "Bearer", KEY], {2}),
+        (["password", "=", PASSWORD], {2}),
+        (["the", "password", "is", PASSWORD], {3}),
+        ([TOKENS["openai"][:8], TOKENS["openai"][8:16], TOKENS["openai"][16:]], {0, 1, 2}),
+        ([f"{part}." for part in JWT.split(".")], {0, 1, 2}),
     ],
 )
 def test_a_secret_that_another_text_of_a_list_reveals_is_redacted(

@@ -12,7 +12,7 @@ import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER, hidden
-from viewer.redaction.keywords import KeywordSearch, keywords
+from viewer.redaction.keywords import KeywordSearch, keywords, may_hold_secret
 from viewer.redaction.known_secrets import (
     NONE_KNOWN,
     KnownSecrets,
@@ -28,12 +28,14 @@ from viewer.redaction.patterns import (
     TextSpan,
     compiled,
     is_distinctive,
+    is_machine_made,
     is_ordinary,
     looks_random,
     merged,
     without_spans,
 )
 from viewer.redaction.tables import ROW_FIELDS, Columns, cells_of, columns_of, tables_in
+from viewer.redaction.vendor_tokens import token_spans
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.
 
@@ -250,6 +252,8 @@ def _rows(rows: list[Any], columns: Columns) -> list[tuple[Any, Secrecy | Column
 
 # Longer texts are judged alone.
 MAX_LISTED = 300
+# The most texts of a list over which a token may be split.
+MAX_PARTS = 8
 _BETWEEN_ITEMS = b'", "'
 
 
@@ -273,17 +277,32 @@ def _is_listed(text: str) -> bool:
 
 
 def _spans_in_run(run: list[tuple[int, bytes]]) -> Iterator[tuple[int, TextSpan]]:
-    data = b'"' + _BETWEEN_ITEMS.join(item for _number, item in run) + b'"'
-    if not (spans := spans_in(data)):
+    if not may_hold_secret(b'"' + _BETWEEN_ITEMS.join(item for _number, item in run) + b'"'):
         return
-    # Only a private key has several lines. A value would end with the quote behind its text.
-    blocks, at = list(private_key_spans(data)), 1
-    for number, item in run:
-        end = at + len(item)
-        inside = [span for span in spans if at <= span[0] and span[1] <= end]
-        parts = [(max(first, at), min(last, end)) for first, last in blocks if first < end and last > at]
-        yield from ((number, (first - at, last - at)) for first, last in merged([*inside, *parts]))
-        at = end + len(_BETWEEN_ITEMS)
+    # A longer list has no parts of one token, but names that together may look like one.
+    for between in (_BETWEEN_ITEMS, b" ", b"") if len(run) <= MAX_PARTS else (_BETWEEN_ITEMS, b" "):
+        data = b'"' + between.join(item for _number, item in run) + b'"'
+        spans = spans_in(data) if between else []
+        # Only a private key or a token has several parts. A value would end with the quote behind its text.
+        whole = list(private_key_spans(data) if between else _long_tokens(data))
+        at = 1
+        for number, item in run:
+            end = at + len(item)
+            inside = [span for span in spans if at <= span[0] and span[1] <= end]
+            parts = [(max(first, at), min(last, end)) for first, last in whole if first < end and last > at]
+            yield from ((number, (first - at, last - at)) for first, last in [*inside, *parts])
+            at = end + len(between)
+
+
+def _long_tokens(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of tokens that are no words without a space between them."""
+    for start, end in token_spans(data):
+        token = data[start:end].decode("latin-1")
+        if _LONG_RUN.search(token) and is_machine_made(token) and not token.islower():
+            yield start, end
+
+
+_LONG_RUN = re.compile(r"[A-Za-z0-9]{16}")
 
 
 def _without_listed(items: list[Any]) -> list[Any]:
@@ -295,7 +314,7 @@ def _without_listed(items: list[Any]) -> list[Any]:
         return items
     clean = list(items)
     for number, spans in by_item.items():
-        data = without_spans(clean[number].encode("utf-8", "surrogatepass"), spans)
+        data = without_spans(clean[number].encode("utf-8", "surrogatepass"), merged(spans))
         clean[number] = data.decode("utf-8", "surrogatepass")
     return clean
 
