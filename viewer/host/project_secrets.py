@@ -1,4 +1,4 @@
-"""Redacts a project's secrets in all stored data: that of its locations, and that of its jobs."""
+"""Redacts stored data again, that of locations and of jobs, if a secret became known or the rules changed."""
 
 import errno
 import logging
@@ -39,6 +39,7 @@ from viewer.records import bucket
 from viewer.records.bucket import BucketAway
 from viewer.records.hosts import is_here
 from viewer.records.locations import is_indexed
+from viewer.redaction import rules_digest
 from viewer.redaction.known_secrets import (
     KnownSecrets,
     known_secrets,
@@ -132,25 +133,26 @@ def stored_key(location: Location, key: str) -> str:
 
 
 def mark_of(secrets: tuple[str, ...]) -> str:
-    """A keyed digest that identifies a set of secrets without revealing them; empty for none."""
-    return salted_hmac("known secrets", "\0".join(secrets), algorithm="sha256").hexdigest() if secrets else ""
+    """A keyed digest that identifies the rules and a set of secrets, without revealing these."""
+    return salted_hmac("known secrets", "\0".join((rules_digest(), *secrets)), algorithm="sha256").hexdigest()
 
 
 def redact_known_secrets(location: Location) -> None:
-    """Redact the project's secrets in data that was stored before they were known. Requires the import lock.
+    """Redact data again that was stored by other rules, or before the project's secrets were known.
 
-    Works in batches. If it is interrupted, the next import starts over. Raises BucketAway.
+    Requires the import lock. Works in batches. If it is interrupted, the next import starts over. Raises
+    BucketAway.
     """
     secrets = secrets_for(location.project)
-    mark = mark_of(secrets)
+    mark, known = mark_of(secrets), known_secrets(secrets)
     copies = StoredCopy.objects.with_body().filter(checkpoint__location=location)
     if location.secrets_digest == mark:
         unredacted = BucketObject.objects.filter(state=BucketObject.State.UNREDACTED)
-        if secrets and unredacted.exists():
-            _redact_copies(copies.filter(object__in=unredacted), known_secrets(secrets))
+        if unredacted.exists():
+            _redact_copies(copies.filter(object__in=unredacted), known)
         return
-    if secrets:
-        known = known_secrets(secrets)
+    # Nothing is stored of a new location but what people may have said about an earlier one.
+    if secrets or location.runs.exists():
         away = _redact_copies(copies, known)
         for model, fields in _TEXT_COLUMNS.items():
             redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
@@ -203,10 +205,11 @@ def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
             # Its object is missing or damaged, and may be restored.
             bucket.mark_redacted(copy, is_redacted=False)
             return
-        if not known.is_in(body):
+        clean = redacted_json(body, scan(body), known)
+        if clean == body:
             bucket.mark_redacted(copy, is_redacted=True)
             return
-        if bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known))):
+        if bucket.replace_body(copy, compressed(clean)):
             return
         # Another process has replaced the body since it was read.
         copy.refresh_from_db(fields=["data", "object"])
@@ -252,10 +255,13 @@ def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
     text = getattr(row, name)
     if isinstance(text, list | UserMessage):
         return _redacted_value(text, known)
-    if not text or not known.is_in(text.encode("utf-8", "replace")):
+    if not text:
         return text
     if name in _PROSE.get(type(row), ()):
         shown = redact_text(text, known)
+    elif not known.is_in(text.encode("utf-8", "replace")):
+        # Rules that became stricter leave the names by which rows are found.
+        return text
     elif name == "source_key":
         shown = redacted_key(text, known)
     else:
@@ -268,7 +274,7 @@ def _batches(rows: models.QuerySet[Any]) -> list[list[int]]:
     return [pks[at : at + BATCH] for at in range(0, len(pks), BATCH)]
 
 
-# Redacts stored jobs again when the secrets of their project change.
+# Redact stored jobs again.
 
 _JOB = (
     "model",
@@ -295,7 +301,7 @@ def redact_all_jobs_again() -> None:
 
 
 def redact_jobs_again(project: Project) -> None:
-    """Redact the current values of the project's environment file in its ended jobs and preflight checks."""
+    """Redact its ended jobs and preflight checks again, if the rules or the project's secrets have changed."""
     if not is_here(project.host_id):
         # The host of the project does, whose key may be another one.
         return
@@ -303,15 +309,14 @@ def redact_jobs_again(project: Project) -> None:
     mark = mark_of(secrets)
     if project.secrets_digest == mark:
         return
-    if secrets:
-        known = known_secrets(secrets)
-        ended = Job.objects.filter(project=project, status__in=Job.ENDED)
-        _redact(ended, _JOB, known)
-        _redact_branches(ended, known)
-        _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), ("name",), known)
-        _redact(JobEvent.objects.filter(job__in=ended), ("data",), known)
-        _redact(Question.objects.filter(job__in=ended), ("prompt", "context", "answer"), known)
-        _redact(PreflightCheck.objects.ended().filter(project=project), ("report", "error"), known)
+    known = known_secrets(secrets)
+    ended = Job.objects.filter(project=project, status__in=Job.ENDED)
+    _redact(ended, _JOB, known)
+    _redact_branches(ended, known)
+    _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), ("name",), known)
+    _redact(JobEvent.objects.filter(job__in=ended), ("data",), known)
+    _redact(Question.objects.filter(job__in=ended), ("prompt", "context", "answer"), known)
+    _redact(PreflightCheck.objects.ended().filter(project=project), ("report", "error"), known)
     Project.objects.filter(pk=project.pk).update(secrets_digest=mark)
     project.secrets_digest = mark
 

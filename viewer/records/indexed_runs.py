@@ -54,7 +54,7 @@ def store_index(top: Run, runs: Sequence[int], index: RunIndex, mark: str) -> St
     location = top.location
     if index.outline:
         return Stored(_store_newest(top, index))
-    _adopt(location, runs, index.snapshots)
+    _adopt(runs, index.snapshots)
     with transaction.atomic():
         stored = _store_checkpoints(location, runs, index)
         store_runs(location, index.runs, mark)
@@ -96,14 +96,12 @@ def _store_checkpoints(location: Location, runs: Sequence[int], index: RunIndex)
     return Stored(added, len(due) - added, pruned)
 
 
-def _adopt(location: Location, runs: Sequence[int], snapshots: Sequence[Snapshot]) -> None:
+def _adopt(runs: Sequence[int], snapshots: Sequence[Snapshot]) -> None:
     """Give rows whose checkpoints are listed in these runs the keys with which they are listed.
 
     Their stored copies and their links to jobs remain.
     """
-    is_other = Checkpoint.IS_SCRATCH
-    if location.secrets_digest:
-        is_other |= Q(source_key__contains=MARKER)
+    is_other = Checkpoint.IS_SCRATCH | Q(source_key__contains=MARKER)
     others = Checkpoint.objects.filter(is_other, run__in=runs).order_by()
     found = others.values_list("pk", "source_key", "run_key", "checkpoint_id")
     rows = {(run_key, own_id): (pk, key) for pk, key, run_key, own_id in found}
