@@ -301,7 +301,7 @@ def redact_all_jobs_again() -> None:
 
 
 def redact_jobs_again(project: Project) -> None:
-    """Redact its ended jobs and preflight checks again, if the rules or the project's secrets have changed."""
+    """Redact its ended jobs and preflight checks again, if the rules or its secrets have changed."""
     if not is_here(project.host_id):
         # The host of the project does, whose key may be another one.
         return
