@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.test import Client
-from django.urls import reverse
 
 from tests.real_stores import write_checkpoint
 from viewer.host.locations.adding import open_location
@@ -51,7 +50,7 @@ def bodies() -> dict[int, Any]:
 
 
 def test_copies_notes_and_inputs_are_redacted_again_and_nothing_else_changes(
-    location: Location, client: Client
+    location: Location, reader: Client
 ) -> None:
     before = bodies()
     call_command("import_checkpoints", location.path)
@@ -60,9 +59,9 @@ def test_copies_notes_and_inputs_are_redacted_again_and_nothing_else_changes(
     assert Annotation.objects.get().note == "as [redacted]"
     describe_runs(location)
     run = location.runs.get()
-    page = client.get(run.get_absolute_url()).content.decode()
+    page = reader.get(run.get_absolute_url()).content.decode()
+    assert "as [redacted]" in page
     assert run.inputs and TOKEN not in f"{run.inputs}{page}"
-    assert client.get(reverse("search"), {"q": "archive"}).status_code == 200
 
 
 def test_it_happens_once(location: Location) -> None:

@@ -117,11 +117,11 @@ def test_at_the_limit_the_lineage_of_what_was_annotated_comes_first(
     copy_all()
     assert copied_ids(run) == {checkpoint_id(number) for number in (0, 1, 2, 8)}
     page = reader.get(run.get_absolute_url()).content.decode()
-    assert "4 of 9 checkpoints of this run" in page
+    assert "called runs included: 4 of 9" in page
     settings.COPIES_MAX_CHECKPOINTS = 100
     copy_all()
     assert len(copied_ids(run)) == 9
-    assert "checkpoints of this run" not in reader.get(run.get_absolute_url()).content.decode()
+    assert "called runs included" not in reader.get(run.get_absolute_url()).content.decode()
 
 
 def test_a_checkpoint_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
