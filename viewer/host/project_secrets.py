@@ -133,8 +133,15 @@ def stored_key(location: Location, key: str) -> str:
 
 
 def mark_of(secrets: tuple[str, ...]) -> str:
-    """A keyed digest that identifies the rules and a set of secrets, without revealing these."""
-    return salted_hmac("known secrets", "\0".join((rules_digest(), *secrets)), algorithm="sha256").hexdigest()
+    """A text that identifies a set of secrets, without revealing them, and the rules."""
+    joined = "\0".join(secrets)
+    digest = salted_hmac("known secrets", joined, algorithm="sha256").hexdigest() if secrets else ""
+    return f"{digest[:40]}.{rules_digest()[:20]}"
+
+
+def is_of_same_secrets(mark: str, other: str) -> bool:
+    """Whether two marks differ in the rules at most."""
+    return mark.partition(".")[0][:40] == other.partition(".")[0][:40]
 
 
 def redact_known_secrets(location: Location) -> None:
@@ -160,7 +167,7 @@ def redact_known_secrets(location: Location) -> None:
         location.runs.update(inputs=[], is_described=False)
         if away:
             raise away
-    if is_indexed(location):
+    if is_indexed(location) and not is_of_same_secrets(location.secrets_digest, mark):
         forget_index(location)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
     location.secrets_digest = mark
@@ -300,14 +307,19 @@ def redact_all_jobs_again() -> None:
             logger.warning("the jobs of %s are not redacted again: %s", project, refused)
 
 
-def redact_jobs_again(project: Project) -> None:
-    """Redact its ended jobs and preflight checks again, if the rules or its secrets have changed."""
+def redact_jobs_again(project: Project, *, for_rules: bool = True) -> None:
+    """Redact its ended jobs and preflight checks again, if its secrets or the rules have changed.
+
+    Without ``for_rules``, only if its secrets have.
+    """
     if not is_here(project.host_id):
         # The host of the project does, whose key may be another one.
         return
     secrets = secrets_for(project)
     mark = mark_of(secrets)
     if project.secrets_digest == mark:
+        return
+    if not for_rules and is_of_same_secrets(project.secrets_digest, mark):
         return
     known = known_secrets(secrets)
     ended = Job.objects.filter(project=project, status__in=Job.ENDED)

@@ -13,7 +13,7 @@ from tests.real_stores import write_checkpoint
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.describing import describe_runs
 from viewer.host.locations.importing import import_location
-from viewer.host.project_secrets import redact_all_jobs_again
+from viewer.host.project_secrets import redact_all_jobs_again, redact_jobs_again
 from viewer.models import Annotation, Checkpoint, Job, Location, Project, StoredCopy
 from viewer.records.bodies import stored_bytes
 from viewer.stores.protocol import compressed
@@ -41,7 +41,7 @@ def location(tmp_path: Path) -> Location:
     run = location.runs.get()
     Annotation.objects.create(location_uid=location.uid, run_key=run.key, note=f"as {TOKEN}")
     location.runs.update(inputs=[["said", TOKEN]])
-    Location.objects.update(secrets_digest="of other rules")
+    Location.objects.update(secrets_digest=".of other rules")
     return Location.objects.get()
 
 
@@ -77,5 +77,7 @@ def test_ended_jobs_are_redacted_again(location: Location, tmp_path: Path) -> No
     project = Project.objects.create(folder=str(tmp_path), interpreter=sys.executable)
     job = Job.objects.create(kind=Job.Kind.FORK, location=location, project=project, branch="what-if")
     Job.objects.filter(pk=job.pk).update(status=Job.Status.FAILED, log_end=f"using {TOKEN}")
+    redact_jobs_again(project, for_rules=False)
+    assert Job.objects.get(pk=job.pk).log_end == f"using {TOKEN}"
     redact_all_jobs_again()
     assert Job.objects.get(pk=job.pk).log_end == "using [redacted]"

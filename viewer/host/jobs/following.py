@@ -173,7 +173,8 @@ def redactor_of_run(job: Job, storage: JobStorage) -> Redactor:
     """
     try:
         if job.project is not None:
-            redact_jobs_again(job.project)
+            # After an upgrade, the worker redacts all of them meanwhile. The run does not wait for that.
+            redact_jobs_again(job.project, for_rules=False)
         return redactor_of(job.project)
     except JobRefused as refused:
         path = storage.read_request().get("environment_file")
