@@ -98,7 +98,7 @@ def _race_starts(
     wrong += [
         f"refused {size} more than {accepted} of {most}" for size, _ in refused if accepted + size <= most
     ]
-    wrong += [answer for _, answer in refused if f"The team {team.name} has " not in answer]
+    wrong += [answer for _, answer in refused if f" of the team {team.name}: " not in answer]
     if accepted != sum(sizes) - sum(size for size, _ in refused):
         wrong.append(f"{accepted} runs are not the accepted forms, whole and once")
     return wrong
