@@ -117,10 +117,11 @@ def finished(job: Job) -> Job:
 
 
 @contextmanager
-def followed(job: Job) -> Iterator[None]:
-    """Follow the job in another thread, and wait for its end."""
+def followed(job: Job, prepare: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Follow the job in another thread, which first calls ``prepare``, and wait for its end."""
 
     def follow() -> None:
+        prepare()
         ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
