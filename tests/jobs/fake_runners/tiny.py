@@ -7,6 +7,7 @@ what really ran.
 import importlib.util
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ VIEWER = Path(__file__).resolve().parents[3] / "viewer"
 SPOOL = VIEWER / "host" / "jobs" / "spool.py"
 FOLDER = Path(sys.argv[1])
 CANARY = "sk-canary0123456789abcdefghij"
+# No test takes as long. One that is killed leaves its runs behind.
+signal.alarm(900)
 # Fake runners that import forkline_runner import this module first.
 sys.path.append(str(VIEWER / "runners"))
 
