@@ -11,6 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from django.core.checks.security.base import (
+    SECRET_KEY_INSECURE_PREFIX,
+    SECRET_KEY_MIN_LENGTH,
+    SECRET_KEY_MIN_UNIQUE_CHARACTERS,
+)
+
 from viewer.databases import parameters_in
 from viewer.validation import MAX_DAYS, InvalidInput, one_line_text, path, quoted, shortened, whole_number
 from viewer.validation import existing_file as file_at
@@ -47,8 +53,6 @@ MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
 # Characters of a path that are shown.
 MAX_SHOWN = 300
-# A signing key: as Django's check security.W009.
-MIN_KEY_CHARACTERS, MIN_KEY_DIFFERENT, MADE_BY_DJANGO = 50, 5, "django-insecure-"
 # All variables in the order in which they are read. docs/reference.md lists them.
 SETTINGS: list[Setting] = []
 
@@ -380,8 +384,9 @@ def remove_empty(folders: Sequence[Path]) -> None:
 
 
 def refuse_guessable(key: str) -> None:
-    """Raise InvalidSetting for a signing key that Django's check of a deployment calls insecure."""
-    if len(key) < MIN_KEY_CHARACTERS or len(set(key)) < MIN_KEY_DIFFERENT or key.startswith(MADE_BY_DJANGO):
+    """Raise InvalidSetting for a signing key that Django's check security.W009 calls insecure."""
+    is_short = len(key) < SECRET_KEY_MIN_LENGTH or len(set(key)) < SECRET_KEY_MIN_UNIQUE_CHARACTERS
+    if is_short or key.startswith(SECRET_KEY_INSECURE_PREFIX):
         command = "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'"
         raise InvalidSetting(
             f"SECRET_KEY can be guessed, and it signs sessions. Set it to what this prints: {command}"

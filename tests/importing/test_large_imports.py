@@ -138,7 +138,7 @@ def test_an_added_location_whose_copies_cannot_be_redacted_says_why(
     def away(_location: Location) -> None:
         raise BucketAway("bucket.away", bucket="s3://copies")
 
-    monkeypatch.setattr(sources, "redact_known_secrets", away)
+    monkeypatch.setattr(sources, "redact_location_again", away)
     summary = import_added(large)
     assert summary.read_error and summary.read_error.code == "bucket.away"
 

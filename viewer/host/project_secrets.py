@@ -1,4 +1,4 @@
-"""Redacts stored data again, that of locations and of jobs, if a secret became known or the rules changed."""
+"""The secrets of projects. Redacts stored data again if one becomes known, or the rules have changed."""
 
 import errno
 import logging
@@ -144,8 +144,8 @@ def is_of_same_secrets(mark: str, other: str) -> bool:
     return mark.partition(".")[0][:40] == other.partition(".")[0][:40]
 
 
-def redact_known_secrets(location: Location) -> None:
-    """Redact data again that was stored by other rules, or before the project's secrets were known.
+def redact_location_again(location: Location) -> None:
+    """Redact what was stored with other rules, or before the project's secrets were known.
 
     Requires the import lock. Works in batches. If it is interrupted, the next import starts over. Raises
     BucketAway.
@@ -158,7 +158,7 @@ def redact_known_secrets(location: Location) -> None:
         if unredacted.exists():
             _redact_copies(copies.filter(object__in=unredacted), known)
         return
-    # Nothing is stored of a new location but what people may have said about an earlier one.
+    # Of a new location, nothing is stored but what people wrote about a removed one with the same identity.
     if secrets or location.runs.exists():
         away = _redact_copies(copies, known)
         for model, fields in _TEXT_COLUMNS.items():
@@ -267,7 +267,7 @@ def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
     if name in _PROSE.get(type(row), ()):
         shown = redact_text(text, known)
     elif not known.is_in(text.encode("utf-8", "replace")):
-        # Rules that became stricter leave the names by which rows are found.
+        # New rules do not change the names by which rows are found.
         return text
     elif name == "source_key":
         shown = redacted_key(text, known)

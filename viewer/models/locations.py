@@ -65,7 +65,7 @@ class Project(models.Model):
     kept_keys = models.JSONField(default=dict, blank=True, db_default={})
     # How its runs are isolated (viewer/records/isolation.py); empty for plain processes.
     isolation = models.JSONField(default=dict, blank=True, db_default={})
-    # A keyed digest of the secrets that are redacted in its jobs (viewer/host/project_secrets.py).
+    # Identifies the secrets and rules with which its jobs are redacted (viewer/host/project_secrets.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(
@@ -237,8 +237,7 @@ class Location(models.Model):
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
-    # A keyed digest of the secrets that are redacted in the stored copies
-    # (viewer/host/project_secrets.py).
+    # Identifies the secrets and rules with which what is stored is redacted (viewer/host/project_secrets.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)

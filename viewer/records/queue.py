@@ -61,8 +61,10 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
         return job
     # Of thousands of jobs that wait for one limit or one person, one is checked.
     held: set[tuple[object, ...]] = set()
-    shared = ("sweep", "project", "kind", "location", "checkpoint__location")
-    sharing_columns = (*shared, "requester_key", "continued_by")
+    sharing_columns = (
+        *("sweep", "project", "kind", "location", "checkpoint__location"),
+        *("requester_key", "continued_by"),
+    )
     for pk, *sharing in due.values_list("pk", *sharing_columns).iterator():
         if tuple(sharing) in held:
             continue

@@ -132,7 +132,7 @@ def test_a_location_whose_copies_are_away_keeps_no_other_from_being_redacted(
 
     asked = list[Location]()
     locations = [imported(shutil.copytree(folder, tmp_path / name), project) for name in ("one", "two")]
-    monkeypatch.setattr(sources, "redact_known_secrets", away)
+    monkeypatch.setattr(sources, "redact_location_again", away)
     ask(HideProjectSecrets(project.pk))
     assert asked == locations
 

@@ -242,8 +242,10 @@ class JobStorage:
             ) as file:
                 file.writelines(redact(chunk) for chunk in text_chunks(read))
             clean.replace(log)
-        if log.is_symlink() or not os.access(log, os.R_OK):
+        if self.was_started() and (log.is_symlink() or not os.access(log, os.R_OK)):
             delete_path(log)
+            # Without a log, a row from a backup would start the job again.
+            log.touch(0o600)
         remove_committed(self.checkout)
         for name in DELETED_AT_THE_END:
             # A killed process leaves what SQLite has next to its file, and files that were not yet renamed.

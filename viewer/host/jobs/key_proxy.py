@@ -141,7 +141,7 @@ class KnownJob:
     @property
     def is_live(self) -> bool:
         """Whether its runner, or a process that it started, is alive. False if it has closed its own lock."""
-        with suppress(OSError):
+        with suppress(PermissionError):
             return FileLock(Path(self.record["lock"])).is_held()
         return False
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from viewer.data_folder.locks import row_lock
 from viewer.engines import engine_name, store_format_named
 from viewer.host.permitted import refusal_of
-from viewer.host.project_secrets import redact_known_secrets, secrets_for
+from viewer.host.project_secrets import redact_location_again, secrets_for
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, ImportCounts, NotReadable, Report
 from viewer.messages.message import UserFacingError, UserMessage
@@ -225,7 +225,7 @@ def import_lock(location: Location, *, wait: bool = True) -> AbstractContextMana
 
 
 def refresh(location: Location) -> bool:
-    """Reload the location and redact newly known secrets. Return False if the location was removed.
+    """Reload the location, and redact it again if that is due. Return False if the location was removed.
 
     Raises LocationUnreadable if stored copies cannot be redacted now, or if it must not be opened here.
     """
@@ -236,7 +236,7 @@ def refresh(location: Location) -> bool:
     try:
         if location.is_observed_here:
             # The others of its pool have the same secrets, and their own keys for the digest.
-            redact_known_secrets(location)
+            redact_location_again(location)
     except BucketAway as away:
         raise LocationUnreadable(away.message) from None
     return True

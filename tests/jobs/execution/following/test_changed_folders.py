@@ -104,7 +104,7 @@ def test_a_worker_ends_such_a_run_whose_follower_was_killed(
 
 
 def test_a_follower_lock_that_leads_to_itself_ends_the_job(make_job: MakeJob, project: Project) -> None:
-    """Whoever is asked next to follow it cannot know that nobody else does."""
+    """The next process cannot tell whether another one follows the job."""
     Path(project.folder, "change").write_text("lock exits")
     Path(project.folder, "read").touch()
     job = make_job("changes_its_folder.py")
@@ -136,7 +136,7 @@ def test_a_queued_job_whose_folder_was_replaced_never_starts(
 def test_nobody_who_answers_sees_or_follows_a_changed_folder(
     is_link: bool, make_job: MakeJob, target: Path
 ) -> None:
-    """Whoever follows the job ends it with the reason."""
+    """The process that follows the job ends it, with the reason."""
     job = make_job()
     question = Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?", answer="yes")
     job.folder.parent.mkdir(exist_ok=True)
@@ -202,7 +202,7 @@ def test_what_no_run_causes_ends_no_run(
     assert not storage.was_changed(OSError(errno.EACCES, "", inside))
 
 
-def test_a_log_that_its_run_has_closed_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_its_run_has_closed_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = JobStorage(tmp_path / "jobs" / "one")
     storage.create()
     storage.write_request({"inputs": "mine"})
@@ -217,4 +217,4 @@ def test_a_log_that_its_run_has_closed_is_not_left(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != log)
     assert storage.read_log_end(100) == (b"", True)
     storage.clean_up(str)
-    assert list(storage.path.iterdir()) == []
+    assert [*storage.path.iterdir()] == [log] and log.read_text() == "" and storage.was_started()
