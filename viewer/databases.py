@@ -6,8 +6,8 @@ from typing import Any
 
 from viewer import sqlite_pragmas
 
-# Opening a connection takes as long as several queries. Each thread has one: page_threads.PAGE_THREADS and
-# server.SOCKET_THREADS bound their number.
+# Opening a connection takes as long as several queries. Each thread has one: PAGE_THREADS and
+# SOCKET_THREADS of the web server bound their number.
 CONN_MAX_AGE = None
 CONNECT_SECONDS = 5
 

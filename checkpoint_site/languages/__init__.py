@@ -1,4 +1,7 @@
-"""The languages that users can choose, and in a package for each how numbers are written in it."""
+"""The languages that users can choose.
+
+A folder has how numbers are written in one of them, where Django writes them otherwise than browsers.
+"""
 
 from pathlib import Path
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import RequestFactory
 from django.urls import get_resolver
 
-from checkpoint_site.page_threads import MAX_WAITING_VISITORS, SHARED, Visitor, visitor_of
+from checkpoint_site.asgi import MAX_WAITING_VISITORS, SHARED, Visitor, visitor_of
 from tests.lineage.generated_runs import generated_run
 from tests.serving.conftest import WebServer
 from tests.serving.test_connections import sent

@@ -16,8 +16,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
+from checkpoint_site.asgi import PAGE_THREADS
 from checkpoint_site.middleware.requests import MAX_BODY_BYTES
-from checkpoint_site.page_threads import PAGE_THREADS
 from checkpoint_site.server import SOCKET_THREADS
 from checkpoint_site.settings import MAX_HEADER_BYTES
 from tests.serving.conftest import WebServer
