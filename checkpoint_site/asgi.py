@@ -27,7 +27,6 @@ from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
 from django.http.response import HttpResponseBase  # noqa: E402
 from django.urls import Resolver404, resolve  # noqa: E402
 
-from checkpoint_site.middleware.pages import AvailableSockets  # noqa: E402
 from checkpoint_site.middleware.requests import (  # noqa: E402
     AllowedHostSockets,
     AllowedOriginSockets,
@@ -35,6 +34,7 @@ from checkpoint_site.middleware.requests import (  # noqa: E402
     with_body_limit,
     with_header_limit,
 )
+from checkpoint_site.middleware.responses import AvailableSockets  # noqa: E402
 from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
 from viewer.data_folder.locks import use  # noqa: E402
 from viewer.web.live.consumer import websocket_urlpatterns  # noqa: E402

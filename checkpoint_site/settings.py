@@ -327,7 +327,7 @@ FORKLINE_TOKEN_FILE = env_text(
     "FORKLINE_TOKEN_FILE", "", "A file with that token, which only its owner can read.", "none"
 )
 
-# The library reads these variables and others of their kind itself (checkpoint_site/middleware/traces.py).
+# The library reads these variables and others of their kind itself (checkpoint_site/logs.py).
 COLLECTOR = env_text(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "",
@@ -368,32 +368,32 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "checkpoint_site.middleware.pages.share_memory",
+    "checkpoint_site.middleware.responses.share_memory",
     "checkpoint_site.logs.log_request",
     "checkpoint_site.middleware.requests.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "checkpoint_site.middleware.traces.trace_requests",
-    "checkpoint_site.middleware.pages.no_store",
+    "checkpoint_site.logs.trace_requests",
+    "checkpoint_site.middleware.responses.no_store",
     "csp.middleware.CSPMiddleware",
-    "checkpoint_site.middleware.pages.DataFolderUnavailable",
-    "checkpoint_site.middleware.pages.embedded_without_cookies",
+    "checkpoint_site.middleware.responses.DataFolderUnavailable",
+    "checkpoint_site.middleware.responses.embedded_without_cookies",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "checkpoint_site.middleware.tokens.json_errors",
+    "checkpoint_site.middleware.responses.json_errors",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "checkpoint_site.middleware.tokens.TokenUser",
+    "checkpoint_site.middleware.responses.TokenUser",
     "checkpoint_site.middleware.audit.Audit",
-    "checkpoint_site.middleware.pages.ReaderLanguage",
-    "checkpoint_site.middleware.pages.LoginGate",
+    "checkpoint_site.middleware.responses.ReaderLanguage",
+    "checkpoint_site.middleware.responses.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "checkpoint_site.middleware.pages.method_not_allowed",
-    "checkpoint_site.middleware.pages.HostUnavailable",
+    "checkpoint_site.middleware.responses.method_not_allowed",
+    "checkpoint_site.middleware.responses.HostUnavailable",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"

@@ -5,7 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
-from checkpoint_site.middleware.pages import without_data
+from checkpoint_site.middleware.responses import without_data
 from checkpoint_site.middleware.throttle import (
     throttled_invitations,
     throttled_login_links,
@@ -105,4 +105,4 @@ urlpatterns = [
     path("api/", include("viewer.web.api.starting")),
     path("", include("viewer.web.urls")),
 ]
-handler500 = "checkpoint_site.middleware.pages.server_error_page"
+handler500 = "checkpoint_site.middleware.responses.server_error_page"

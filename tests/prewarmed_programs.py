@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("checkpoint_site.server", "django checkpoints", "tests.")
 # Code that runs ``forkline`` in any folder, as an installed command does; code that sets up Django itself.
 COMMAND = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from checkpoint_site.command import main; main()"
-OWN_CODE = re.compile(r"django\.setup\(\)|^from checkpoint_site import connections, server\b")
+OWN_CODE = re.compile(r"django\.setup\(\)|^from checkpoint_site import server\b")
 # The command that starts programs of the checkout. Tests find those of ``up`` by their arguments.
 STARTING = re.compile(r"\bmove\b")
 # Read by Python and its C library when a process starts.

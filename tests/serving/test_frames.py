@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from checkpoint_site.middleware.pages import share_memory
+from checkpoint_site.middleware.responses import share_memory
 
 DEPTHS, CALLS = 300, 100
 

@@ -15,7 +15,7 @@ from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest
 from django.test import Client
 
-from checkpoint_site.middleware import traces
+from checkpoint_site.logs import trace_requests
 from scripts.served_demo import free_port
 from tests.environments import environment_with
 from tests.sharing.conftest import BROWSER, share, token_of
@@ -132,7 +132,7 @@ def test_a_failure_has_a_status(traced: Collector) -> None:
 
     request = HttpRequest()
     request.method = "MADE-UP"
-    traces.trace_requests(broken)(request)
+    trace_requests(broken)(request)
     wait_until(lambda: traced.spans)
     (span,) = traced.spans
     assert span["name"] == "_OTHER" and span["status"]["code"] in (2, "STATUS_CODE_ERROR")
@@ -153,7 +153,7 @@ def test_an_absent_collector_delays_no_page_and_its_key_is_not_logged(
 ENDING = """
 import django
 django.setup()
-from checkpoint_site.middleware.traces import tracer_of
+from checkpoint_site.logs import tracer_of
 tracer_of("1").start_span("last").end()
 """
 
@@ -171,7 +171,7 @@ def test_the_end_of_the_process_sends_the_last_spans_and_waits_for_no_collector(
 def test_without_a_collector_nothing_is_loaded(settings: LazySettings) -> None:
     assert not settings.IS_TRACED
     with pytest.raises(MiddlewareNotUsed):
-        traces.trace_requests(lambda _request: None)  # type: ignore[arg-type, return-value]
+        trace_requests(lambda _request: None)  # type: ignore[arg-type, return-value]
     code = (
         "import sys, checkpoint_site.asgi\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"

@@ -64,7 +64,7 @@ def _refused(name: str) -> Any:
 
 
 class ByToken(HttpBearer):
-    """Describes the token. A middleware has checked it already (checkpoint_site/middleware/tokens.py)."""
+    """Describes the token. A middleware has checked it already (checkpoint_site/middleware/responses.py)."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
         """Return the person for whom the token acts."""

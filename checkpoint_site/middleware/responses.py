@@ -1,15 +1,20 @@
-"""Middleware for pages: login, language, and responses that browsers must not store or cannot get."""
+"""Middleware around views: who gets a response, in which language, and what is sent instead of it.
+
+People log in to pages, and programs send a token to the HTTP interface.
+"""
 
 import re
 import sys
 from collections.abc import Callable
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import AnonymousUser
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.template.loader import render_to_string
@@ -18,6 +23,7 @@ from django.utils.translation import activate
 from django.views.defaults import server_error
 from django_htmx.http import HttpResponseClientRedirect
 
+from checkpoint_site.middleware.throttle import address_key, throttle
 from viewer.data_folder.failures import failure_text
 from viewer.data_folder.permissions import problem_while_served, what_changed
 from viewer.host_requests import HostRefusal
@@ -25,6 +31,10 @@ from viewer.messages.translation import translate
 from viewer.models.reader_settings import chosen_language
 from viewer.models.roles import access_of, restricted_to, unrestricted
 from viewer.records.permissions import check_rule
+from viewer.records.tokens import record_use, token_for
+
+GetResponse = Callable[[HttpRequest], HttpResponseBase]
+View = Callable[..., HttpResponseBase]
 
 # Requires a login for every page and redirects back to the requested page afterwards.
 
@@ -40,7 +50,7 @@ class LoginGate(LoginRequiredMiddleware):
     def process_view(
         self,
         request: HttpRequest,
-        view_func: Callable[..., HttpResponseBase],
+        view_func: View,
         view_args: tuple[Any, ...],
         view_kwargs: dict[str, Any],
     ) -> HttpResponseBase | None:
@@ -77,16 +87,85 @@ def next_path(request: HttpRequest) -> str:
     return f"/{path}"
 
 
+# The HTTP interface for programs: whom a token acts for, and errors as JSON documents.
+
+API = "/api/"
+
+
+class TokenUser(MiddlewareMixin):
+    """Middleware: the user of a request to the HTTP interface is its token's, never that of a session.
+
+    A token is checked before a failure is counted: it cannot be guessed, so one that works is never refused.
+    """
+
+    def process_view(
+        self, request: HttpRequest, view: View, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        """Return None if the view may respond, else why not."""
+        if not getattr(view, "by_token", False):
+            return None
+        scheme, _blank, text = request.headers.get("Authorization", "").partition(" ")
+        token = token_for(text.strip()) if scheme.lower() == "bearer" else None
+        with unrestricted():
+            user = token.limited_user if token else AnonymousUser()
+        # A person without a role has nothing that a token could be for.
+        if token and access_of(user).highest:
+            record_use(token)
+            request.user, request.token = user, token.pk  # type: ignore[attr-defined]
+            return None
+        request.user = AnonymousUser()
+        if wait := throttle.use_attempt([address_key("token", request)]):
+            refused = error_response(HTTPStatus.TOO_MANY_REQUESTS)
+            refused["Retry-After"] = str(wait)
+            return refused
+        return error_response(HTTPStatus.UNAUTHORIZED)
+
+
+def json_errors(get_response: GetResponse) -> GetResponse:
+    """Middleware: in the HTTP interface, every error is a JSON document, in English."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(API):
+            return get_response(request)
+        activate("en")
+        response = get_response(request)
+        is_json = response.get("Content-Type", "").startswith("application/json")
+        if response.status_code < 400 or is_json:
+            return response
+        error = error_response(HTTPStatus(response.status_code))
+        for name in ("Retry-After", "Allow"):
+            if name in response:
+                error[name] = response[name]
+        return error
+
+    return middleware
+
+
+# What an error says, unless its view says more.
+ERROR_TEXTS = {
+    HTTPStatus.UNAUTHORIZED: "Send a token that works: Authorization: Bearer fkl_…",
+    HTTPStatus.FORBIDDEN: "This token does not have the role for that.",
+    HTTPStatus.NOT_FOUND: "There is no such object, or this token does not see it.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests with a token that does not work.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The data folder is not available. Try again later.",
+}
+
+
+def error_response(status: HTTPStatus) -> JsonResponse:
+    """Return an error as a JSON document."""
+    response = JsonResponse({"error": ERROR_TEXTS.get(status, status.phrase)}, status=status)
+    if status == HTTPStatus.UNAUTHORIZED:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
 # Shows a page with a way back when someone opens the URL of a form.
 
 
-View = Callable[[HttpRequest], HttpResponse]
-
-
-def method_not_allowed(get_response: View) -> View:
+def method_not_allowed(get_response: GetResponse) -> GetResponse:
     """Middleware: render a page for a GET request that was answered with 405."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         if response.status_code == 405 and request.method == "GET":
             page = render(request, "405.html", status=405)
@@ -100,10 +179,10 @@ def method_not_allowed(get_response: View) -> View:
 # Keeps browsers and proxies from storing pages.
 
 
-def no_store(get_response: View) -> View:
+def no_store(get_response: GetResponse) -> GetResponse:
     """Middleware: ``Cache-Control: no-store`` on pages, partials and downloads, but not on static files."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         response["Cache-Control"] = "no-store"
         return response
@@ -117,10 +196,10 @@ def no_store(get_response: View) -> View:
 EMBEDDED = re.compile(r"/shared/[^/]+/embed/")
 
 
-def embedded_without_cookies(get_response: View) -> View:
+def embedded_without_cookies(get_response: GetResponse) -> GetResponse:
     """Middleware: drop the cookies of a request for an embedded view."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponseBase:
         if EMBEDDED.fullmatch(request.path_info):
             request.META.pop("HTTP_COOKIE", None)
             request.COOKIES = {}
@@ -132,14 +211,11 @@ def embedded_without_cookies(get_response: View) -> View:
 # Shows pages in the language that a user has chosen, instead of the browser's.
 
 
-GetResponse = Callable[..., HttpResponseBase]
-
-
 class ReaderLanguage(MiddlewareMixin):
     """Middleware: after LocaleMiddleware has activated the browser's language, activate the user's."""
 
     def process_view(
-        self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
+        self, request: HttpRequest, view: View, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         """Activate the language. Views without a data folder have no user, and programs read English."""
         if getattr(view, "without_data", False) or getattr(view, "by_token", False):
@@ -169,7 +245,7 @@ def server_error_page(request: HttpRequest) -> HttpResponse:
     return unavailable(text) if text else server_error(request)
 
 
-def without_data(view: GetResponse) -> GetResponse:
+def without_data(view: View) -> View:
     """Decorator: mark a view that responds without a data folder, and to everybody about all rows.
 
     The page of an error, which is rendered after the view, reads only the user's rows.
@@ -188,7 +264,7 @@ class DataFolderUnavailable(MiddlewareMixin):
     """Middleware: respond with 503 while the data folder is missing or replaced."""
 
     def process_view(
-        self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
+        self, request: HttpRequest, view: View, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> HttpResponseBase | None:
         """Return None if the view may respond."""
         if getattr(view, "without_data", False):
@@ -233,10 +309,10 @@ class AvailableSockets:
 FRAME_WORDS = 32 * 1024
 
 
-def share_memory(get_response: View) -> View:
+def share_memory(get_response: GetResponse) -> GetResponse:
     """Middleware: have all frames of a response in one piece of memory."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponseBase:
         return get_response(request)
 
     middleware.__code__ = middleware.__code__.replace(co_stacksize=FRAME_WORDS)
