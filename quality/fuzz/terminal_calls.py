@@ -185,8 +185,7 @@ def parsers() -> Iterator[tuple[tuple[str, ...], ArgumentParser]]:
     from django.core.management import load_command_class
 
     from checkpoint_site.command import COMMANDS
-    from viewer.cli import SUBCOMMANDS
-    from viewer.cli.output import LineParser
+    from viewer.cli import SUBCOMMANDS, LineParser
 
     for name, command in COMMANDS.items():
         yield (name,), load_command_class("viewer", command).create_parser("forkline", command)

@@ -12,9 +12,8 @@ from tests.api.conftest import program_of, with_role
 from tests.views.access.test_roles import HIDDEN
 from tests.views.access.test_urls import rows
 from tests.views.forking import CREW, create_location, stored
-from viewer.cli import SUBCOMMANDS
+from viewer.cli import NEW_FILE, SUBCOMMANDS
 from viewer.cli.arguments import OF_MACHINE, arguments_of, parser_of
-from viewer.cli.output import NEW_FILE
 from viewer.cli.remote import NEW_FILES, ON_MACHINE, SENT_ONCE
 from viewer.models import AuditEntry, Checkpoint, Job, Level, Location, Project, Sweep
 from viewer.web.api.examples import COMMANDS

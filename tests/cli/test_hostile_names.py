@@ -8,8 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.real_stores import copy_of
-from viewer.cli import SUBCOMMANDS
-from viewer.cli.output import as_json
+from viewer.cli import SUBCOMMANDS, as_json
 from viewer.data_folder.locks import serving
 from viewer.models import Checkpoint, Job, Question
 from viewer.validation import one_line

@@ -19,7 +19,7 @@ from django.conf import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.terminal import without_progress
-from viewer.cli.output import as_json
+from viewer.cli import as_json
 from viewer.cli.running import event_line
 from viewer.management.command import MAX_PART, ForklineCommand, OutputFailed
 from viewer.management.commands.checkpoints import Command

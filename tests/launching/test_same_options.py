@@ -19,9 +19,8 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import copied, opened
 from tests.langgraph.launching.test_messages import STORED, sent
 from tests.views.forking import CREW, FLOW, stored
-from viewer.cli import SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS, LineParser
 from viewer.cli.options import written_conversations
-from viewer.cli.output import LineParser
 from viewer.engines import engine_named, engine_of
 from viewer.engines.langgraph.plan import editable_messages
 from viewer.host_requests import ReadBody, ask

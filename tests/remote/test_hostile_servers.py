@@ -13,8 +13,7 @@ import pytest
 from django.conf import LazySettings
 from django.core.management.base import CommandError
 
-from viewer.cli import remote
-from viewer.cli.output import Output
+from viewer.cli import Output, remote
 from viewer.cli.remote import run_there
 from viewer.cli.running import question_text
 

@@ -10,14 +10,14 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from viewer.cli.commands import search
+from viewer.cli.commands import runs
 from viewer.models import Host, Location
 
 
 @pytest.fixture(autouse=True)
 def time_to_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a search index everything, which takes a busy machine longer than a person would wait."""
-    monkeypatch.setattr(search, "INDEXING_SECONDS", 60.0)
+    monkeypatch.setattr(runs, "INDEXING_SECONDS", 60.0)
 
 
 def printed(*arguments: str) -> str:

@@ -1,9 +1,11 @@
-"""The arguments of a command as the JSON object that the HTTP interface takes, and that object as arguments.
+"""The arguments of a command: texts from files and standard input, and requests of the HTTP interface.
 
-A command line and a request are parsed by the same parser, so they have the same options.
+A command line and a request, which is a JSON object, are parsed by the same parser, so they have the same
+options.
 """
 
 import copy
+import sys
 from argparse import SUPPRESS, Action, _AppendAction
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,10 +15,55 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from viewer.cli import SUBCOMMANDS
-from viewer.cli.options import MAX_FILE_BYTES, read_text, typed_text
-from viewer.cli.output import ADDRESS, FILE, FOLDER, NEW_FILE, PROGRAM, READ_FILE, TYPED_TEXT, LineParser
-from viewer.validation import COLLECTOR, TEXT, InvalidInput, content_of
+from viewer.cli import (
+    ADDRESS,
+    FILE,
+    FOLDER,
+    NEW_FILE,
+    PROGRAM,
+    READ_FILE,
+    SUBCOMMANDS,
+    TYPED_TEXT,
+    LineParser,
+)
+from viewer.records.audit import is_at_terminal
+from viewer.validation import COLLECTOR, MAX_CHARACTERS, TEXT, InvalidInput, content_of, quoted, text_value
+
+# Texts that an argument names.
+
+
+# Bytes of the file of a value.
+MAX_FILE_BYTES = 16 * 1024 * 1024
+
+
+def read_text(text: str) -> str:
+    """The text, or at a terminal the content of the file that it names after an @. Raises CommandError."""
+    if not text.startswith("@") or not is_at_terminal():
+        return text
+    try:
+        return content_of(text[1:], MAX_FILE_BYTES).decode()
+    except InvalidInput as error:
+        raise CommandError(str(error.of("@FILE"))) from None
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            _("%(file)s cannot be read: %(error)s") % {"file": quoted(text[1:]), "error": error.reason}
+        ) from None
+
+
+def typed_text(text: str) -> str:
+    """The text, or at a terminal for - that of standard input. Raises CommandError if it cannot be read."""
+    if text != "-" or not is_at_terminal():
+        return text
+    try:
+        return text_value(sys.stdin.read(MAX_CHARACTERS + 1), MAX_CHARACTERS)
+    except InvalidInput as error:
+        raise CommandError(str(error.of(_("The standard input")))) from None
+    except UnicodeDecodeError as error:
+        raise CommandError(_("The standard input cannot be read: %s") % error.reason) from None
+
+
+# Arguments as a request, and a request as arguments.
+
 
 # What only a person at a terminal of the machine names: its files and programs, and where it sends to.
 OF_MACHINE = (ADDRESS, COLLECTOR, FILE, FOLDER, PROGRAM)

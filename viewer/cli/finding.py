@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer import host_requests
-from viewer.cli.output import CHECKPOINT, FILE, FOLDER, PROGRAM, warn
+from viewer.cli import CHECKPOINT, FILE, FOLDER, PROGRAM, warn
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, Engine
 from viewer.formats import count_text

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer import validation
+from viewer.cli.arguments import read_text
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import EditableMessage, Edits, MessageEdit, OpenQuestion, RunSettings
@@ -50,42 +50,13 @@ from viewer.launching.options import (
 from viewer.launching.requests import ACCEPT_ALL, Accepted, Dimension, LaunchOptions
 from viewer.messages.translation import translate
 from viewer.models.jobs import MEASURES
-from viewer.records.audit import is_at_terminal, present_actor
+from viewer.records.audit import present_actor
 from viewer.redaction import MARKER
 
-# Values of options: texts, files and JSON.
+# Values of options.
 
 
 Parsed = TypeVar("Parsed")
-# Bytes of the file of a value.
-MAX_FILE_BYTES = 16 * 1024 * 1024
-
-
-def read_text(text: str) -> str:
-    """The text, or at a terminal the content of the file that it names after an @. Raises CommandError."""
-    if not text.startswith("@") or not is_at_terminal():
-        return text
-    try:
-        return validation.content_of(text[1:], MAX_FILE_BYTES).decode()
-    except validation.InvalidInput as error:
-        raise CommandError(str(error.of("@FILE"))) from None
-    except UnicodeDecodeError as error:
-        raise CommandError(
-            _("%(file)s cannot be read: %(error)s")
-            % {"file": validation.quoted(text[1:]), "error": error.reason}
-        ) from None
-
-
-def typed_text(text: str) -> str:
-    """The text, or at a terminal for - that of standard input. Raises CommandError if it cannot be read."""
-    if text != "-" or not is_at_terminal():
-        return text
-    try:
-        return validation.text_value(sys.stdin.read(validation.MAX_CHARACTERS + 1), validation.MAX_CHARACTERS)
-    except validation.InvalidInput as error:
-        raise CommandError(str(error.of(_("The standard input")))) from None
-    except UnicodeDecodeError as error:
-        raise CommandError(_("The standard input cannot be read: %s") % error.reason) from None
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:

@@ -30,9 +30,8 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli import SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS, Output, warn, written
 from viewer.cli.arguments import request_of
-from viewer.cli.output import Output, warn, written
 from viewer.cli.running import can_ask, event_line, prompt_for, question_text, say
 from viewer.cli.starting import FOLLOWS, WAITS_STATUS
 from viewer.models import Question

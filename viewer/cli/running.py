@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import lines_of, plain
+from viewer.cli import lines_of, plain
 from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.host.jobs.following import ensure_finished, never

@@ -12,10 +12,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli import running
+from viewer.cli import Outcome, Output, lines_of, running
 from viewer.cli.finding import add_checkpoint_argument, add_project_arguments, project_for, source_of
 from viewer.cli.options import add_options, answers_in, choices_of, edits_of, request_values, tools_of
-from viewer.cli.output import Outcome, Output, lines_of
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps, steps_in

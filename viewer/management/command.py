@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import INVALID_USAGE, json_parts, plain, usage_error
+from viewer.cli import INVALID_USAGE, json_parts, plain, usage_error
 from viewer.data_folder.failures import failure_text
 from viewer.data_folder.permissions import what_changed
 from viewer.messages.message import UserFacingError

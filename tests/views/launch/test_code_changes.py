@@ -12,8 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.jobs.code.repositories import committed, git
-from viewer.cli import SUBCOMMANDS
-from viewer.cli.output import LineParser
+from viewer.cli import SUBCOMMANDS, LineParser
 from viewer.host.jobs import code, preflight
 from viewer.host_requests import ReadSource, ask
 from viewer.models import Checkpoint, Job, JobEvent, Location, PreflightCheck, RecordedCode

@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli import LOCATION, NUMBER_FROM_ONE, Output, Subcommand, minute_of
 from viewer.cli.finding import listed_location
 from viewer.cli.options import pair_of, parsed
-from viewer.cli.output import LOCATION, NUMBER_FROM_ONE, Output, Subcommand, minute_of
 from viewer.launching.options import parse_limit
 from viewer.models import ApiToken, Invitation, Level, Team
 from viewer.presentation.jobs.status import team_usage

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Output, Subcommand
+from viewer.cli import Output, Subcommand
 from viewer.models import AuditEntry
 from viewer.records.audit import Action, Audited, document_of, entries_of, line_of, record
 from viewer.validation import MAX_DAYS, NAME, number_option

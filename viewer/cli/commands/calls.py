@@ -10,6 +10,8 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli import Outcome, Output, Subcommand
+from viewer.cli.arguments import read_text
 from viewer.cli.commands.sweeps import group_outcome, mean_lines, wait_for
 from viewer.cli.finding import (
     UNNAMED,
@@ -20,8 +22,7 @@ from viewer.cli.finding import (
     project_for,
     source_of,
 )
-from viewer.cli.options import add_options, launch_options_of, message_edits, parsed, read_text, sender_of
-from viewer.cli.output import Outcome, Output, Subcommand
+from viewer.cli.options import add_options, launch_options_of, message_edits, parsed, sender_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job_outcome, outcome_of, refusal
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
 from viewer.formats import count_text, duration, money

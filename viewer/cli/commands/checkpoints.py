@@ -8,9 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli import finding
+from viewer.cli import CHECKPOINT, Output, Subcommand, finding
 from viewer.cli.finding import source_of
-from viewer.cli.output import CHECKPOINT, Output, Subcommand
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.contents import GraphEdge

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer import postgresql
-from viewer.cli.output import Output, Subcommand
+from viewer.cli import Output, Subcommand
 from viewer.data_folder import database_server, locks, prepare_data_folder
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text

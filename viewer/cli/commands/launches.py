@@ -10,7 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli import finding, starting
+from viewer.cli import JOB, NUMBER_FROM_ONE, TARGET, TYPED_TEXT, Output, Subcommand, finding, starting
+from viewer.cli.arguments import typed_text
 from viewer.cli.finding import add_project_arguments, named_entry_point, project_for
 from viewer.cli.options import (
     add_options,
@@ -20,9 +21,7 @@ from viewer.cli.options import (
     request_values,
     sender_of,
     state_of,
-    typed_text,
 )
-from viewer.cli.output import JOB, NUMBER_FROM_ONE, TARGET, TYPED_TEXT, Output, Subcommand
 from viewer.cli.running import question_document, run_here
 from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.answer_schema import AnswerInvalid

@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, Output, Subcommand, minute_of, written
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, Output, Subcommand, minute_of, written
 from viewer.engines.recorded_calls import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Run, ShareLink

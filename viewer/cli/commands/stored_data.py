@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer import host_requests
+from viewer.cli import ADDRESS, LOCATION, NEW_FILE, READ_FILE, Output, Subcommand
 from viewer.cli.finding import imported_location, known_location, typed_path
-from viewer.cli.output import ADDRESS, LOCATION, NEW_FILE, READ_FILE, Output, Subcommand
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli import running, starting
+from viewer.cli import Outcome, Output, Subcommand, lines_of, running, starting
 from viewer.cli.finding import (
     add_checkpoint_argument,
     add_project_arguments,
@@ -18,7 +18,6 @@ from viewer.cli.finding import (
     project_for,
 )
 from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
-from viewer.cli.output import Outcome, Output, Subcommand, lines_of
 from viewer.engines.plan import plain_steps
 from viewer.formats import count_text, score_number
 from viewer.launching import bulk

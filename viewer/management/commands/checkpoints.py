@@ -10,8 +10,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli import SUBCOMMANDS
-from viewer.cli.output import LineParser, Output
+from viewer.cli import SUBCOMMANDS, LineParser, Output
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Job

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer.cli import LOCATION
 from viewer.cli.finding import imported
-from viewer.cli.output import LOCATION
 from viewer.data_folder import prepare_data_folder
 from viewer.formats import count_text
 from viewer.host.jobs.orphans import finish_orphans

@@ -14,8 +14,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli import supervision
-from viewer.cli.output import LOCATION
+from viewer.cli import LOCATION, supervision
 from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent, holder_of, is_taken
 from viewer.data_folder import permissions, prepare_data_folder
 from viewer.management.command import ForklineCommand

@@ -18,8 +18,8 @@ from ninja.parser import Parser
 from ninja.security import HttpBearer
 from pydantic import ConfigDict, Field, create_model
 
+from viewer.cli import NEW_FILE, as_json
 from viewer.cli.arguments import FROM_FILE, arguments_of, command_line, is_list, parser_of
-from viewer.cli.output import NEW_FILE, as_json
 from viewer.host_requests import HostAway, HostRefusal
 from viewer.messages.message import UserFacingError
 from viewer.messages.translation import translate

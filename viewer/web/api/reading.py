@@ -14,8 +14,7 @@ from pydantic import Field
 
 from viewer.cli.commands.checkpoints import diff_document, info_document
 from viewer.cli.commands.launches import listed
-from viewer.cli.commands.runs import run_document
-from viewer.cli.commands.search import MAX_RESULTS, results_document
+from viewer.cli.commands.runs import MAX_RESULTS, results_document, run_document
 from viewer.cli.rows import ListedCheckpoint, branch_documents, checkpoint_document, rows_of
 from viewer.cli.running import event_document, is_over, waiting_questions
 from viewer.cli.starting import job_document

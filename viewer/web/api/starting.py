@@ -15,9 +15,8 @@ from ninja import Body, Header, Query, Schema
 from ninja.errors import HttpError
 from pydantic import ConfigDict, Field
 
-from viewer.cli import SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS, Outcome, Output, as_json, collected_warnings, json_parts
 from viewer.cli.commands.launches import cancelled, given
-from viewer.cli.output import Outcome, Output, as_json, collected_warnings, json_parts
 from viewer.cli.starting import job_outcome
 from viewer.models import Checkpoint, IdempotencyKey, Job, Question, Right, Sweep, access_of
 from viewer.models.roles import require_level
