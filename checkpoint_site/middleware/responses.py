@@ -280,9 +280,21 @@ class HostUnavailable(MiddlewareMixin):
         """Return the page; None for another error."""
         if not isinstance(error, HostRefusal):
             return None
-        page = render(request, "host_away.html", {"text": translate(error)}, status=503)
+        context = {"text": translate(error), "sent": sent_fields(request)}
+        page = render(request, "host_away.html", context, status=503)
         page["Retry-After"] = str(RETRY_SECONDS)
         return page
+
+
+def sent_fields(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return the names and values of a form, to be submitted again; empty if it had a file.
+
+    Browsers store no page, so going back would lose what was typed. What htmx sends stays on its page.
+    """
+    if request.FILES or request.htmx:  # type: ignore[attr-defined]
+        return []
+    values = ((name, value) for name, values in request.POST.lists() for value in values)
+    return [(name, value) for name, value in values if name != "csrfmiddlewaretoken"]
 
 
 class AvailableSockets:

@@ -24,6 +24,7 @@ def test_roles_are_given_listed_and_taken(
     terminal: Terminal, location: Location, settings: LazySettings
 ) -> None:
     settings.AUDIT = True
+    assert terminal.text("roles").strip() == "Nobody has a role."
     assert roles(terminal, "--person", "eve", "--give", "viewer") == {("eve", "viewer", None, None)}
     assert roles(terminal, "--person", "eve", "--give", "operator") == {("eve", "operator", None, None)}
     roles(terminal, "--team", "writers", "--add", "ada")

@@ -163,6 +163,19 @@ def test_empty_and_too_long_comments_are_refused(crew_run: Run, text: str) -> No
         annotations.write(Discussed(crew_run.location, crew_run), None, text)
 
 
+def test_a_refused_comment_stays_in_the_form(ada: Client, page: str, crew_run: Run) -> None:
+    text = "y" * (MAX_COMMENT + 1)
+    head = crew_run.checkpoints.order_by("-row")[0]
+    for address in (f"{page}add/", f"{page}add/?at={head.checkpoint_id}"):
+        refused = ada.post(address, {"text": text})
+        assert refused.status_code == 422 and f">{text}</textarea>" in refused.content.decode()
+        assert "at most 10000 characters" in refused.content.decode()
+    ada.post(f"{page}add/", {"text": "Mine."})
+    edited = ada.post(reverse("comment-edit", args=[Comment.objects.get().pk]), {"text": text})
+    assert edited.status_code == 422 and f">{text}</textarea>" in edited.content.decode()
+    assert Comment.objects.get().text == "Mine."
+
+
 def test_secrets_and_scripts_are_not_shown(ada: Client, page: str) -> None:
     text = f"api_key={SECRET} <script>alert(1)</script> [x](javascript:alert(1)) ![y](http://e.org/y.png)"
     ada.post(f"{page}add/", {"text": text})

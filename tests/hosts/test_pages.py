@@ -4,7 +4,9 @@ import re
 from datetime import timedelta
 from html import unescape
 from typing import Any, NoReturn
+from uuid import uuid4
 
+import html5lib
 import pytest
 from django.db.models.functions import Now
 from django.test import Client
@@ -15,7 +17,7 @@ from tests.terminal import Terminal
 from viewer.cli.commands.doctor import of_hosts
 from viewer.host.registration import register
 from viewer.host_requests import HostAway, Report, Request
-from viewer.models import Host, Job, Location
+from viewer.models import Comment, Host, Job, Location, Run
 from viewer.presentation.jobs.status import hint, status_label, wait_of
 from viewer.records.hosts import give_up
 
@@ -103,6 +105,23 @@ def test_a_host_is_drained_and_resumed(runner: Client, location: Location, other
     runner.post(address, {"drained": "no"})
     other.refresh_from_db()
     assert not other.is_drained
+
+
+def test_a_form_that_needs_a_host_which_is_away_can_be_submitted_again(
+    runner: Client, location: Location, settings: Settings
+) -> None:
+    run = Run.objects.create(location=location, uid=uuid4(), key="run")
+    settings.HOST = "tests.hosts.test_pages.away"
+    address = reverse("comments", args=[run.uid]) + "add/"
+    typed = {"text": 'Look at "this" & <that>', "reply_to": ""}
+    refused = runner.post(address, typed)
+    assert refused.status_code == 503 and not Comment.objects.exists()
+    form = html5lib.parse(refused.content.decode(), namespaceHTMLElements=False).find(".//form")
+    assert form is not None and form.get("action") == address
+    fields = {one.get("name"): one.get("value") for one in form.iter("input")}
+    assert "csrfmiddlewaretoken" in fields
+    assert {name: fields[name] for name in typed} == typed
+    assert "<form" not in runner.get(reverse("project", args=[location.uid])).content.decode()
 
 
 def test_a_queued_job_says_that_its_host_is_away(location: Location, other: Host) -> None:

@@ -257,6 +257,12 @@ class Discussed:
         }
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        """The row of its checkpoint. Raises Checkpoint.DoesNotExist."""
+        assert self.run
+        return self.run.checkpoints.get(checkpoint_id=self.checkpoint_id)
+
+    @property
     def locations(self) -> list[Location]:
         """The locations that somebody has to see."""
         others = self.other.locations if self.other else []
@@ -333,13 +339,10 @@ def comments_in(run: Run) -> CommentQuerySet:
     return comments_at(run.location).filter(of_run)
 
 
-def on_checkpoint(checkpoint: Checkpoint) -> CommentQuerySet:
-    """Return the comments on a checkpoint."""
-    return comments_at(checkpoint.location).filter(checkpoint_id=checkpoint.checkpoint_id)
-
-
-def on_comparison(subject: Discussed) -> CommentQuerySet:
-    """Return the comments on a comparison."""
+def comments_about(subject: Discussed) -> CommentQuerySet:
+    """Return the comments on a subject, and for a run also those on its checkpoints."""
+    if subject.run and not subject.checkpoint_id:
+        return comments_in(subject.run)
     return Comment.objects.filter(**_same_subject(subject))
 
 

@@ -92,7 +92,8 @@ def _handle_roles(options: Mapping[str, Any]) -> Output:
         raise CommandError(" ".join(error.messages)) from None
     roles, teams = list(held_roles()), list(Team.objects.prefetch_related("members"))
     document = {"roles": [_document(role) for role in roles], "teams": list(map(_team_document, teams))}
-    return Output(document, [*_lines(roles), *_quota_lines(teams)])
+    lines = list(_lines(roles)) or [_("Nobody has a role.")]
+    return Output(document, [*lines, *_quota_lines(teams)])
 
 
 def _change(options: Mapping[str, Any]) -> None:

@@ -139,10 +139,7 @@ def _handle_comments(options: Mapping[str, Any]) -> Output:
             raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
     elif options["reply_to"]:
         raise CommandError(_("--reply-to needs --add."))
-    if subject.other:
-        comments = annotations.on_comparison(subject)
-    else:
-        comments = annotations.comments_in(row.run) if options["run"] else annotations.on_checkpoint(row)
+    comments = annotations.comments_about(subject)
     found = [_comments_document(first) for first in annotations.discussions_in(comments)]
     return Output({"discussions": found}, _comments_lines(found))
 

@@ -30,7 +30,7 @@ from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
 from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
-from viewer.records.annotations import annotations_in, on_checkpoint
+from viewer.records.annotations import Discussed, annotations_in, comments_about
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.graphs import NoLayout
@@ -146,6 +146,7 @@ def _surroundings(
     """What can be done with a checkpoint, and what belongs to it, whichever tab is selected."""
     kind = kind_of(engine, checkpoint.entity)
     is_waiting = branch_status(checkpoint) == Run.Status.WAITING
+    subject = Discussed(checkpoint.location, run, checkpoint.checkpoint_id)
     return {
         "is_runnable": is_runnable(checkpoint, contents),
         # Called by the menu, which only those see who can run.
@@ -157,7 +158,7 @@ def _surroundings(
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
         # Called if several people use this server.
-        "open_discussions_here": lambda: on_checkpoint(checkpoint).open_discussions().count(),
+        "open_discussions_here": lambda: comments_about(subject).open_discussions().count(),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
     }
 

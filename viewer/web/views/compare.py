@@ -29,7 +29,7 @@ from viewer.presentation.comparison_sides import (
 )
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of
-from viewer.records.annotations import about_comparison, address_of, on_comparison
+from viewer.records.annotations import about_comparison, address_of, comments_about
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import requires
 from viewer.web.launch.prefilled import differing_messages, editable_parts_of
@@ -82,7 +82,7 @@ def _discussed(sides: list[Side]) -> dict[str, Any]:
     return {
         "comments_url": address_of(subject),
         # Called if several people use this server.
-        "open_discussions": lambda: on_comparison(subject).open_discussions().count(),
+        "open_discussions": lambda: comments_about(subject).open_discussions().count(),
     }
 
 

@@ -1,9 +1,7 @@
 """What people write about runs: comments, names, stars, labels and notes; and of what they are notified."""
 
 from base64 import b64encode
-from collections.abc import Mapping
 from secrets import token_bytes
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -62,20 +60,14 @@ MAX_OFFERED = 20
 @require_GET
 def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the comments on a run and its checkpoints, or only those on the checkpoint ``?at=``."""
-    subject = _run_subject(request, uid)
-    assert subject.run
-    comments = annotations.comments_in(subject.run)
-    if subject.checkpoint_id:
-        comments = comments.filter(checkpoint_id=subject.checkpoint_id)
-    return _page(request, subject, comments)
+    return _page(request, _run_subject(request, uid))
 
 
 @requires(Right.VIEW)
 @require_GET
 def of_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Show the comments on a question."""
-    subject = _question_subject(job, number)
-    return _page(request, subject, Comment.objects.filter(question=subject.question))
+    return _page(request, _question_subject(job, number))
 
 
 @requires(Right.VIEW)
@@ -87,8 +79,7 @@ def of_comparison(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
     subject = annotations.about_comparison(*pair)
     opens(Audited.COMPARISON, annotations.audited_key(subject))
-    more = {"pair": pair, "comparison": urlencode(comparison_query(subject))}
-    return _page(request, subject, annotations.on_comparison(subject), more)
+    return _page(request, subject)
 
 
 @requires(Right.VIEW)
@@ -132,6 +123,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         annotations.edit(comment, subject, request.POST.get("text", ""))
     except NotWritten as error:
         messages.error(request, str(error))
+        return _page(request, subject, request.POST.get("text", ""))
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
@@ -156,9 +148,9 @@ def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
-def _page(
-    request: HttpRequest, subject: Discussed, comments: Any, more: Mapping[str, Any] = MappingProxyType({})
-) -> HttpResponse:
+def _page(request: HttpRequest, subject: Discussed, refused: str = "") -> HttpResponse:
+    """The comments, and the form with the text that was ``refused``."""
+    comments = annotations.comments_about(subject)
     page = Paginator(discussions_in(comments), DISCUSSIONS_A_PAGE).get_page(request.GET.get("page"))
     budget = MAX_MARKDOWN
     for comment in (one for first in page for one in (first, *first.replies.all())):
@@ -174,8 +166,12 @@ def _page(
         "people": people_at(subject.locations).exclude(username=request.user.get_username())[:MAX_OFFERED],
         "add_url": f"{path}add/{mark}{query}",
         "max_comment": MAX_COMMENT,
+        "refused": refused,
     }
-    return render(request, "discussion/page.html", {**context, **more})
+    if subject.other:
+        context["pair"] = [one.checkpoint for one in (subject, subject.other)]
+        context["comparison"] = urlencode(comparison_query(subject))
+    return render(request, "discussion/page.html", context, status=422 if refused else 200)
 
 
 def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
@@ -186,7 +182,7 @@ def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
         raise Http404 from None
     except NotWritten as error:
         messages.error(request, str(error))
-        return redirect(address_of(subject))
+        return _page(request, subject, request.POST.get("text", ""))
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
