@@ -126,9 +126,8 @@ def tried(folder: Path, seeds: Sequence[int]) -> tuple[Counter[str], list[str]]:
 
 
 def _tried(folder: Path, chance: random.Random, counts: Counter[str]) -> list[str]:
-    from viewer.launching.isolation import change_isolation
     from viewer.models import Project
-    from viewer.records.isolation import isolation_of
+    from viewer.records.isolation import change_isolation, isolation_of
 
     private, mark = _private(folder / "private"), folder / "mark"
     program = folder / "program"

@@ -52,9 +52,8 @@ def _attacked(
     from django.conf import settings
 
     from viewer.host_requests import JobRefused
-    from viewer.launching.isolation import change_isolation
     from viewer.models import Project
-    from viewer.records.isolation import isolation_of
+    from viewer.records.isolation import change_isolation, isolation_of
 
     folders = _layout(folder, chance)
     networks = ["none", "all", *(["hosts"] if launcher == "bubblewrap" else [])]
@@ -207,9 +206,8 @@ def _ended(project: Any, child: str, chance: random.Random) -> dict[str, Any]:
 
 def grown(folder: Path) -> tuple[int, list[str]]:
     """Let runs grow in each launcher. Return how many, and what went wrong. Needs Django."""
-    from viewer.launching.isolation import change_isolation
     from viewer.models import Project
-    from viewer.records.isolation import isolation_of
+    from viewer.records.isolation import change_isolation, isolation_of
 
     faults = []
     for launcher in ("process", *LAUNCHERS):

@@ -21,7 +21,7 @@ from viewer.engines.contents import GraphEdge
 from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run
 from viewer.presentation.export import FORMATS
-from viewer.presentation.run.units import PlainGraph
+from viewer.presentation.run.graph import PlainGraph
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"

@@ -32,7 +32,7 @@ assert (error := ask(ImportLocation(location.pk)).read_error) is None, error
 """
 # The checkpoint of the first host, whose code was recorded, and the location of the second one.
 FORK = """
-from viewer.launching.other_host import other_locations
+from viewer.launching.preview import other_locations
 from viewer.launching.preview import preview_launch
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import Accepted, ForkRequest
@@ -265,7 +265,7 @@ result = str(stored.pk)
 # A checkpoint of the thread "fan", and the location of the second host.
 THREAD = """
 from viewer.engines.plan import Edits
-from viewer.launching.other_host import other_locations
+from viewer.launching.preview import other_locations
 from viewer.launching.preview import preview_launch
 from viewer.launching.requests import Accepted, ForkRequest
 from viewer.launching.start import start

@@ -15,7 +15,7 @@ from viewer.cli.commands.checkpoints import dot_lines, graph_lines
 from viewer.host.jobs.preflight import preflight_new_run
 from viewer.messages.message import UserMessage
 from viewer.models import Location, PreflightCheck, Project, Run
-from viewer.presentation.run.units import UnitGraph, plain_graph_of, unit_graph_of, unit_statuses
+from viewer.presentation.run.graph import UnitGraph, plain_graph_of, unit_graph_of, unit_statuses
 
 CODE: dict[str, Any] = {
     "nodes": ["__start__", "split", "sub/ask", "sub/sum", "join", "__end__"],

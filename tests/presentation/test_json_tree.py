@@ -1,6 +1,6 @@
 """A JSON value as a tree: nodes, paths, limits and matches."""
 
-from viewer.presentation.values import MAX_ENTRIES, MAX_LEVELS, MAX_MATCHES, MAX_TEXT, TreeNode, json_tree
+from viewer.web.views.checkpoints import MAX_ENTRIES, MAX_LEVELS, MAX_MATCHES, MAX_TEXT, TreeNode, json_tree
 
 VALUE = {"entities": [{"tasks": [{"output": "Tea"}, {"a/b": None}]}], "odd key": True, "n": 1.5, "none": {}}
 

@@ -92,7 +92,7 @@ def test_the_page_saves_allowed_hosts(
         assert refused.status_code == 422 and text in refused.content.decode()
     assert runner.post(address, sent | {"launcher": "landlock", "allow": "a"}).status_code == 422
     with monkeypatch.context() as patch:
-        patch.setattr("viewer.launching.isolation.ask", refuse)
+        patch.setattr("viewer.records.isolation.ask", refuse)
         refused = runner.post(address, sent | {"allow": "a.example.org"})
     assert refused.status_code == 422 and "a.example.org" in refused.content.decode()
     allow = "API.openai.com\r\n\r\ndb.example.org.:5432\r\napi.openai.com:443\r\n"

@@ -56,7 +56,7 @@ def test_saved_searches_are_their_users(reader: Client, db: None) -> None:
 
 @pytest.mark.parametrize("query", ["\0", "%", "_" * 5000, "<script>", "a\ud800", "'\"", "\U0010ffff"])
 def test_odd_texts_are_no_errors(reader: Client, crew_location: Location, query: str) -> None:
-    from viewer.presentation.palette import commands_for
+    from viewer.web.views.search import commands_for
 
     assert commands_for(query, User(is_superuser=True))
     assert "<script>" not in reader.get("/palette/?q=%3Cscript%3E").content.decode()

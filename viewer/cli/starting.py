@@ -38,7 +38,7 @@ from viewer.launching.requests import ACCEPT_ALL, ForkRequest
 from viewer.launching.start import EffectsRefused, start
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Question
-from viewer.presentation.isolation import asked_for
+from viewer.presentation.hosts import asked_for
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
 from viewer.records.bodies import stored_contents
 from viewer.records.isolation import isolation_of

@@ -7,8 +7,12 @@ from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import msgspec
+from django.db import transaction
 
+from viewer.host_requests import ListOpenFolders, ask
 from viewer.messages.message import UserFacingError, UserMessage
+from viewer.models import Project
+from viewer.records.audit import Action, Audited, record
 
 Launcher = Literal["process", "systemd", "bubblewrap", "landlock"]
 Network = Literal["all", "hosts", "none"]
@@ -129,6 +133,21 @@ def _check_network(isolation: Isolation) -> None:
         raise IsolationRefused("isolation.too_many_hosts", most=MAX_HOSTS)
     if other := next((one for one in isolation.allow if allowed_host(one) != one), ""):
         raise IsolationRefused("isolation.invalid_host", host=other[:300])
+
+
+def change_isolation(project: Project, isolation: Isolation) -> None:
+    """Store what a person asks for, and what is open to the project's runs now: a run may change that.
+
+    Raises HostRefusal, such as HostAway: only the project's host knows it.
+    """
+    data = isolation.as_data()
+    if isolation.is_sandboxed:
+        found = ask(ListOpenFolders(project.pk, list(isolation.read), list(isolation.write)))
+        data["trusted"] = sorted([*found.read, *found.write])
+        data["trusted_write"] = found.write
+    with transaction.atomic():
+        project.change_isolation(data)
+        record(Action.CHANGED, Audited.PROJECT, project.pk, f"isolation: {isolation.launcher}")
 
 
 # Allowed hosts.

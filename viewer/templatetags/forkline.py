@@ -8,14 +8,16 @@ from functools import lru_cache
 from html import unescape
 from typing import Any
 
+import nh3
 from django import template
 from django.utils.html import escape, format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
+from markdown_it import MarkdownIt
 
 from viewer import formats
 from viewer.engines.recorded_calls import call_name
@@ -24,13 +26,11 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.diff import Piece
-from viewer.presentation.hosts import ShownHost, hosts_if_several
-from viewer.presentation.isolation import asked_for, in_force
+from viewer.presentation.hosts import ShownHost, asked_for, hosts_if_several, in_force
 from viewer.presentation.jobs import pages, status
 from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import Moment, job_colour, statuses_text, title_of, trigger_label
 from viewer.presentation.run.visible import Collapsing
-from viewer.presentation.values import as_html
 from viewer.records.hosts import is_stalled
 from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at
@@ -42,7 +42,6 @@ from viewer.web.launch.conversations import AnswersForm, asked_form
 
 register = template.Library()
 register.filter("trigger_label", trigger_label)
-register.filter("markdown", as_html)
 
 MAX_BRANCH = 20
 MAX_TITLE = 120
@@ -116,6 +115,34 @@ def one_line(html: str) -> SafeString:
     """Return the rendered text of a page's title on one line, with at most MAX_TITLE characters."""
     text = " ".join(unescape(html).split())
     return escape(Truncator(text).chars(MAX_TITLE))
+
+
+# Safe HTML from Markdown that a model wrote.
+
+
+# No images: loading one would reveal to its server who reads this, and when.
+MARKDOWN_TAGS = {"a", "blockquote", "br", "code", "em", "hr", "li", "ol", "p", "pre", "s", "strong", "ul"} | {
+    *("h1", "h2", "h3", "h4", "h5", "h6"),
+    *("table", "tbody", "td", "th", "thead", "tr"),
+}
+# Hostile Markdown of this length takes a second to parse; a longer text is shown unformatted.
+MAX_MARKDOWN = 50_000
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough").disable("image")
+
+
+@register.filter("markdown")
+def markdown_as_html(text: str) -> SafeString:
+    """Return sanitised HTML. HTML in the text is escaped; links send no referrer."""
+    if len(text) > MAX_MARKDOWN:
+        return format_html("<pre>{}</pre>", text)
+    html = nh3.clean(
+        MARKDOWN.render(text),
+        tags=MARKDOWN_TAGS,
+        attributes={"a": {"href"}, "ol": {"start"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return mark_safe(html)  # noqa: S308 - cleaned just above
 
 
 # Filters for numbers, sizes, money and durations.

@@ -11,9 +11,8 @@ import pytest
 from tests.jobs.conftest import MakeJob, finished
 from viewer.host.jobs.sandbox import probing
 from viewer.host.jobs.sandbox.starting import folders_to_read, folders_to_write
-from viewer.launching.isolation import change_isolation
 from viewer.models import Job, Project
-from viewer.records.isolation import IsolationRefused, isolation_of
+from viewer.records.isolation import IsolationRefused, change_isolation, isolation_of
 
 # CI has both: as a container or a machine of its own, with a kernel of today.
 WALLS = [

@@ -18,7 +18,7 @@ from viewer.host.jobs.preflight import _without_secrets, run_check
 from viewer.launching.preview import _read
 from viewer.launching.refusals import read_findings
 from viewer.models import Checkpoint, PreflightCheck, Project
-from viewer.presentation.run.units import plain_graph_of
+from viewer.presentation.run.graph import plain_graph_of
 
 EFFECT = {"key": "a", "kind": "module", "name": "lib"}
 PART = {"what": "tools", "name": "search", "fate": "lost"}

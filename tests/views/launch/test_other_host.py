@@ -26,7 +26,7 @@ from tests.views.launch.test_many_clicks import clicked
 from viewer.engines.plan import RunSettings
 from viewer.host.jobs import code
 from viewer.host.registration import register
-from viewer.launching.other_host import check_other_host, other_locations
+from viewer.launching.preview import check_other_host, other_locations
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy
 from viewer.presentation.run_list import attention

@@ -12,7 +12,7 @@ from django.urls import reverse
 from tests.imported import imported_location
 from viewer.engines.recorded_calls import call_name
 from viewer.models import Run
-from viewer.presentation.values import as_html
+from viewer.templatetags.forkline import markdown_as_html
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
@@ -114,13 +114,13 @@ def test_pages_allow_no_inline_script_or_style(reader: Client, hostile_run: Run)
     ],
 )
 def test_markdown_is_rendered_safely(text: str, html: str) -> None:
-    assert as_html(text) == html
+    assert markdown_as_html(text) == html
 
 
 def test_a_text_too_long_for_markdown_is_shown_as_plain_text() -> None:
     text = "[a](javascript:x) **b** <b> `c`\n" * 10_000
     started = time.monotonic()
-    html = as_html(text)
+    html = markdown_as_html(text)
     assert time.monotonic() - started < 10
     assert "&lt;b&gt;" in html and "**b**" in html and "<b>" not in html
 
@@ -137,9 +137,9 @@ def test_a_page_of_many_long_texts_shows_them_as_plain_text(reader: Client, tmp_
 
 
 def test_markdown_loads_no_image() -> None:
-    assert "<img" not in as_html("![x](https://tracker.example/x.png)")
+    assert "<img" not in markdown_as_html("![x](https://tracker.example/x.png)")
 
 
 def test_deeply_nested_markdown_is_rendered_quickly() -> None:
-    assert as_html("> " * 5000 + "x")
-    assert as_html("[" * 5000)
+    assert markdown_as_html("> " * 5000 + "x")
+    assert markdown_as_html("[" * 5000)

@@ -16,10 +16,10 @@ from tests.views.axe import findings
 from tests.views.browsing import opening
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Problem, Run
-from viewer.presentation.locations import MAX_OFFERED
+from viewer.presentation.listing import MAX_OFFERED_LOCATIONS
 from viewer.records.search_filters import filters_from
 
-COUNT = 2 * MAX_OFFERED + 5
+COUNT = 2 * MAX_OFFERED_LOCATIONS + 5
 
 
 def make_locations(count: int = COUNT) -> list[Location]:
@@ -86,7 +86,7 @@ def test_home_shows_the_locations_with_the_newest_runs(runner: Client, db: None)
     page = text_of(runner, "/")
     section = page[page.index('class="home-locations"') :]
     shown = re.findall(r'title="/data/team (\d+)/store"', section)
-    assert shown == [f"{number:03}" for number in range(COUNT - MAX_OFFERED, COUNT)]
+    assert shown == [f"{number:03}" for number in range(COUNT - MAX_OFFERED_LOCATIONS, COUNT)]
     assert "Show all locations" in section and "105" in section
     assert "1 cannot be read" in section and "/locations/?only=unreadable" in section
 
@@ -108,12 +108,12 @@ def test_a_search_takes_a_part_of_a_path(runner: Client, db: None) -> None:
     assert '<input type="text" name="location" value="/data/team 007/store"' in page
     offered = text_of(runner, "/search/locations/?location=team+00")
     assert re.findall(r'value="/data/team (\d+)/store"', offered) == [f"00{number}" for number in range(10)]
-    assert text_of(runner, "/search/locations/").count("<option") == MAX_OFFERED
+    assert text_of(runner, "/search/locations/").count("<option") == MAX_OFFERED_LOCATIONS
 
 
 @pytest.mark.parametrize("text", ["\0", "%", "_" * 5000, "'", "<script>alert(1)</script>"])
 def test_odd_paths_are_no_errors(runner: Client, db: None, text: str) -> None:
-    make_locations(MAX_OFFERED + 1)
+    make_locations(MAX_OFFERED_LOCATIONS + 1)
     for address in ("/locations/", "/search/locations/", "/search/", "/palette/"):
         answer = runner.get(address, {"q": text, "location": text}, follow=True)
         assert answer.status_code == 200 and b"<script>alert" not in answer.content
@@ -121,7 +121,7 @@ def test_odd_paths_are_no_errors(runner: Client, db: None, text: str) -> None:
 
 @pytest.mark.parametrize("typed", ["%00", "team%00 07", "%ED%A0%80"])
 def test_what_no_path_holds_finds_no_location(runner: Client, db: None, typed: str) -> None:
-    make_locations(MAX_OFFERED + 1)
+    make_locations(MAX_OFFERED_LOCATIONS + 1)
     assert "No location matches." in text_of(runner, f"/locations/?q={typed}")
     assert "<option" not in text_of(runner, f"/search/locations/?location={typed}")
 
@@ -152,7 +152,7 @@ def test_a_new_run_offers_the_chosen_location_and_those_with_new_runs(
         Location.objects.filter(pk=one.pk).update(project=location.project)
     page = text_of(runner, f"{reverse('new-run', args=[location.uid])}?entry_point=crew:build")
     options = re.findall(r"<option value=\"([^\"]+)\"( selected)?>", page[page.index('id="location"') :])
-    assert options[0] == (str(location.uid), " selected") and len(options) == MAX_OFFERED + 1
+    assert options[0] == (str(location.uid), " selected") and len(options) == MAX_OFFERED_LOCATIONS + 1
 
 
 @pytest.mark.browser

@@ -22,7 +22,7 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint
 from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines, table_of
 from viewer.presentation.comparison_sides import compared_checkpoints, reference_to
-from viewer.presentation.run.units import PlainGraph, plain_graph_of
+from viewer.presentation.run.graph import PlainGraph, plain_graph_of
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import first_contents, stored_contents
 

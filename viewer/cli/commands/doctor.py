@@ -36,8 +36,7 @@ from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Job, Project
 from viewer.postgresql import notifications_arrive
-from viewer.presentation.hosts import away_text, shown_hosts
-from viewer.presentation.isolation import LAUNCHER_LABELS
+from viewer.presentation.hosts import LAUNCHER_LABELS, away_text, shown_hosts
 from viewer.records import bucket
 from viewer.records.isolation import ALLOWED_HOSTS
 from viewer.records.prices import read_price_file

@@ -13,11 +13,16 @@ from viewer.cli import LOCATION, TARGET, Output, Subcommand
 from viewer.cli.finding import imported_location, listed_location
 from viewer.formats import moment_text
 from viewer.host_requests import HostRefusal, ListKeepableKeys, ask
-from viewer.launching.isolation import change_isolation
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Pool
-from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
-from viewer.presentation.isolation import isolation_lines, open_folders, unavailable_lines
+from viewer.presentation.hosts import (
+    ShownHost,
+    in_use_text,
+    isolation_lines,
+    open_folders,
+    shown_hosts,
+    unavailable_lines,
+)
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import KeyReport, key_document, keys_in
 from viewer.records.bucket import BucketAway
@@ -29,6 +34,7 @@ from viewer.records.isolation import (
     Isolation,
     IsolationRefused,
     allowed_hosts,
+    change_isolation,
     checked,
     isolation_of,
     missing,

@@ -49,7 +49,7 @@ from viewer.launching.options import (
     THREAD,
     parse_fork_target,
 )
-from viewer.launching.other_host import other_locations
+from viewer.launching.preview import other_locations
 from viewer.launching.refusals import Code, LaunchRefused, messages_of
 from viewer.launching.start import PublishPreview, preview_publish, publish, request_cancel
 from viewer.launching.sweep import score

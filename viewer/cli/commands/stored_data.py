@@ -28,7 +28,7 @@ from viewer.host.jobs.retention import MIN_DAYS, compact, old_data, remove, size
 from viewer.host_requests import ask
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
-from viewer.presentation.locations import deleted_texts
+from viewer.presentation.listing import deleted_texts
 from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
 from viewer.records.locations import is_indexed
 from viewer.stores.addresses import shown_path

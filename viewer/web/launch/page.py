@@ -18,9 +18,8 @@ from viewer.engines.protocol import kind_of
 from viewer.launching import refusals, requests
 from viewer.launching.edits import added_value
 from viewer.launching.options import NEW_THREAD_NAME, PUBLISH_INTO, SCRATCH
-from viewer.launching.other_host import other_locations
 from viewer.launching.preflight import preflight_of
-from viewer.launching.preview import CodeChanges, LaunchPreview, code_changes, preview_launch
+from viewer.launching.preview import CodeChanges, LaunchPreview, code_changes, other_locations, preview_launch
 from viewer.launching.start import (
     NEW_THREAD,
     PublishPreview,

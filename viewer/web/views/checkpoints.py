@@ -1,7 +1,9 @@
-"""The pages of a checkpoint, the history of its values, and exports of runs."""
+"""The pages of a checkpoint, its values as a tree and their history, and exports of runs."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -28,8 +30,7 @@ from viewer.presentation.comparison import history_of
 from viewer.presentation.export import ALL_FORMATS, file_name
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, is_failure, origin_of
-from viewer.presentation.run.units import unit_graph_of
-from viewer.presentation.values import json_tree
+from viewer.presentation.run.graph import unit_graph_of
 from viewer.records.annotations import Discussed, annotations_in, comments_about
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
@@ -269,6 +270,158 @@ def event_page(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
         "shows_internal": shows_internal,
         "event_total": len(shown),
     }
+
+
+# A JSON value as a tree that starts at one of its nodes, and the matches of a search.
+
+
+# Maximum nodes of a page, entries of one object or list, and characters of a text.
+MAX_NODES, MAX_ENTRIES, MAX_TEXT = 400, 100, 2_000
+# Maximum levels of a page. The template of a node includes itself, which takes a dozen calls for each level.
+MAX_LEVELS = 20
+MAX_MATCHES, MAX_EXCERPT = 50, 120
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """A value. ``pointer`` is its JSON Pointer, ``path`` the same path in the syntax of jq.
+
+    ``children`` are the rendered ones; ``size`` counts all.
+    """
+
+    name: str
+    pointer: str
+    path: str
+    kind: str
+    text: str = ""
+    size: int = 0
+    is_open: bool = False
+    children: list["TreeNode"] = field(default_factory=list)
+
+    @property
+    def hidden(self) -> int:
+        """The number of entries of an open node that are not shown."""
+        return self.size - len(self.children) if self.is_open else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A value or key that contains the query. ``pointer`` is that of the object or list that holds it."""
+
+    pointer: str
+    path: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTree:
+    """The tree from one node, the nodes above it, and the matches of a search."""
+
+    root: TreeNode
+    above: list[TreeNode]
+    query: str
+    matches: list[Match]
+
+
+def json_tree(value: Any, pointer: str = "", query: str = "") -> JsonTree:
+    """Return the tree of a decoded value from this node, or from its nearest ancestor if it is unknown."""
+    above = [_node("", "", "", value)]
+    for token in pointer.split("/")[1:]:
+        entry = _entry(value, token.replace("~1", "/").replace("~0", "~"))
+        if entry is None:
+            break
+        key, value = entry
+        above.append(_child(above[-1], key, value))
+    root = above.pop()
+    _open(root, value)
+    return JsonTree(root, above, query, list(_matches(root, value, query)) if query else [])
+
+
+def _entry(value: Any, key: str) -> tuple[str | int, Any] | None:
+    """Return a key of an object or a list with its value."""
+    if isinstance(value, dict) and key in value:
+        return key, value[key]
+    if isinstance(value, list) and key.isdecimal() and len(key) < 10 and int(key) < len(value):
+        return int(key), value[int(key)]
+    return None
+
+
+def _entries(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _child(parent: TreeNode, key: str | int, value: Any) -> TreeNode:
+    pointer, path = _below(parent.pointer, parent.path, key)
+    return _node(str(key), pointer, path, value)
+
+
+def _below(pointer: str, path: str, key: str | int) -> tuple[str, str]:
+    token = str(key).replace("~", "~0").replace("/", "~1")
+    if isinstance(key, int):
+        step = f"[{key}]"
+    else:
+        step = f".{key}" if _NAME.match(key) else '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'
+    return f"{pointer}/{token}", f"{path}{step}"
+
+
+def _node(name: str, pointer: str, path: str, value: Any) -> TreeNode:
+    if isinstance(value, dict | list):
+        kind = "object" if isinstance(value, dict) else "list"
+        return TreeNode(name, pointer, path, kind, size=len(value))
+    if isinstance(value, str):
+        text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+        return TreeNode(name, pointer, path, "text", text)
+    if value is None or isinstance(value, bool):
+        return TreeNode(name, pointer, path, "constant", {None: "null", True: "true", False: "false"}[value])
+    return TreeNode(name, pointer, path, "number", str(value))
+
+
+def _open(root: TreeNode, value: Any) -> None:
+    """Add children breadth first, so that what is near the root is shown first."""
+    waiting, count = deque([(root, value, 1)]), 0
+    while waiting and count < MAX_NODES:
+        node, value, level = waiting.popleft()
+        # The node in the address is always opened.
+        if not node.size or (node is not root and count + node.size > MAX_NODES):
+            continue
+        node.is_open = True
+        for key, one in _entries(value):
+            if len(node.children) == MAX_ENTRIES:
+                break
+            child = _child(node, key, one)
+            node.children.append(child)
+            if level < MAX_LEVELS:
+                waiting.append((child, one, level + 1))
+        count += len(node.children)
+
+
+def _matches(root: TreeNode, value: Any, query: str) -> Iterator[Match]:
+    """Yield up to MAX_MATCHES values and keys that contain the query, ignoring case."""
+    wanted, count = query.casefold(), 0
+    waiting = deque([(root.pointer, root.path, value)])
+    while waiting:
+        pointer, path, value = waiting.popleft()
+        for key, one in _entries(value):
+            below, path_below = _below(pointer, path, key)
+            text = "" if isinstance(one, dict | list) else str(one)
+            in_text = text.casefold().find(wanted)
+            if in_text >= 0 or (isinstance(key, str) and wanted in key.casefold()):
+                yield Match(pointer, path_below, _excerpt(text, max(in_text, 0)))
+                count += 1
+                if count == MAX_MATCHES:
+                    return
+            if isinstance(one, dict | list):
+                waiting.append((below, path_below, one))
+
+
+def _excerpt(text: str, at: int) -> str:
+    start = max(at - MAX_EXCERPT // 3, 0)
+    cut = " ".join(text[start : start + MAX_EXCERPT].split())
+    return f"{'…' if start else ''}{cut}{'…' if start + MAX_EXCERPT < len(text) else ''}"
 
 
 # A run as a file, and the response of every download.

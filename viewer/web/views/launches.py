@@ -15,8 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
-from viewer.launching.other_host import other_locations
-from viewer.launching.preview import Asked, ask_next
+from viewer.launching.preview import Asked, ask_next, other_locations
 from viewer.launching.refusals import Findings
 from viewer.launching.requests import FORKS_AND_RESUMES
 from viewer.models import (
@@ -36,8 +35,7 @@ from viewer.presentation.calls import compared_calls, totals_of
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.pages import command_of, reproduction_of
 from viewer.presentation.jobs.status import amount
-from viewer.presentation.listing import headings, known_sort
-from viewer.presentation.locations import offered
+from viewer.presentation.listing import headings, known_sort, offered_locations
 from viewer.presentation.run.branches import branch_colours
 from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
@@ -379,7 +377,7 @@ def _new_run_context(page: NewRunPage) -> dict[str, Any]:
 
 def _write_targets(project: Project, location: Location, target: str) -> list[Location]:
     """Locations of the project to choose from, always with this one and the chosen one."""
-    choices = list(offered(project.locations.all()))
+    choices = list(offered_locations(project.locations.all()))
     chosen = project.locations.filter(uid__in=[location.uid, uuid_of(target) or location.uid])
     missing = [one for one in chosen if one not in choices]
     return [one for one in (*missing, *choices) if one.takes_runs]

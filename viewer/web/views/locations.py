@@ -24,7 +24,7 @@ from viewer.messages.translation import translate
 from viewer.models import Host, Location, Problem, Right
 from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
-from viewer.presentation.locations import deleted_texts, location_list
+from viewer.presentation.listing import deleted_texts, location_list
 from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, allowed_folders, change_pool, chosen_host

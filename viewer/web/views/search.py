@@ -1,12 +1,15 @@
 """The form and pages of a search, and the command palette."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
@@ -17,19 +20,25 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines
+from viewer.formats import moment_text
 from viewer.models import (
+    Access,
+    Checkpoint,
+    Host,
+    Job,
     Location,
     Right,
+    Run,
     SavedSearch,
     SearchEntry,
     SearchFacet,
+    access_of,
     uuid_of,
 )
-from viewer.presentation.locations import MAX_OFFERED, offered
-from viewer.presentation.palette import commands_for
+from viewer.presentation.listing import MAX_OFFERED_LOCATIONS, by_newest_run, offered_locations
 from viewer.presentation.run.branches import trigger_label
 from viewer.records.audit import Audited, opens
-from viewer.records.permissions import requires
+from viewer.records.permissions import may, may_everywhere, requires
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import COMPLETED, FAILED, MAX_VALUE, PRUNED, WAITING, Filters, filters_from
 from viewer.validation import number_in, storable
@@ -104,8 +113,8 @@ class SearchForm(forms.Form):
 
     def _choose_location(self) -> None:
         """Offer all locations in a list, or if there are many, those with what is typed in their path."""
-        known = list(Location.objects.values_list("uid", "path")[: MAX_OFFERED + 1])
-        if len(known) <= MAX_OFFERED:
+        known = list(Location.objects.values_list("uid", "path")[: MAX_OFFERED_LOCATIONS + 1])
+        if len(known) <= MAX_OFFERED_LOCATIONS:
             self._choose("location", [(str(uid), path) for uid, path in known])
             return
         if uid := uuid_of(str(self.initial["location"])):
@@ -205,7 +214,7 @@ def locations(request: HttpRequest) -> HttpResponse:
     """Return the paths of locations that have what was typed in their path."""
     typed = storable(request.GET.get("location", "")[:MAX_VALUE])
     found = Location.objects.filter(path__icontains=typed)
-    paths = dict.fromkeys(offered(found).values_list("path", flat=True))
+    paths = dict.fromkeys(offered_locations(found).values_list("path", flat=True))
     return render(request, "locations/adding/_paths.html", {"paths": paths})
 
 
@@ -245,9 +254,154 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("search")
 
 
+# The command palette, and what it leads to: pages, saved searches, locations, runs, jobs and checkpoints.
+
+
+# Characters of a query, commands of one group, and the shortest text that is compared with names and ids.
+MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
+# Locations whose names are compared with a query.
+MAX_SEARCHED_LOCATIONS = 500
+
+
 @requires(Right.VIEW)
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
     """Return the commands that the palette offers for a text."""
     groups = commands_for(request.GET.get("q", ""), request.user)
     return render(request, "palette/_commands.html", {"groups": groups})
+
+
+@dataclass(frozen=True, slots=True)
+class PaletteCommand:
+    """A link. ``detail`` distinguishes it from links with the same label."""
+
+    label: str
+    address: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandGroup:
+    """Commands of one kind under a title."""
+
+    title: str
+    commands: tuple[PaletteCommand, ...]
+
+
+def commands_for(query: str, user: User | AnonymousUser) -> list[CommandGroup]:
+    """The groups with a command that this text finds, without empty ones."""
+    text = " ".join(query[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode().split())
+    groups = [
+        CommandGroup(_("Pages"), tuple(_page_commands(text, user))),
+        CommandGroup(_("Saved searches"), tuple(_saved_commands(text, user.pk))),
+        CommandGroup(_("Locations"), tuple(_location_commands(text, access_of(user)))),
+    ]
+    if len(text) >= MIN_QUERY:
+        groups += [
+            CommandGroup(_("Runs"), tuple(_run_commands(text))),
+            CommandGroup(_("Jobs"), tuple(_job_commands(text))),
+            CommandGroup(_("Checkpoints"), tuple(_checkpoint_commands(text))),
+        ]
+    if text:
+        address = reverse("search", query={"q": text})
+        found = PaletteCommand(_("Search all checkpoints for “%(text)s”") % {"text": text}, address)
+        groups.append(CommandGroup(_("Search"), (found,)))
+    return [group for group in groups if group.commands]
+
+
+def _page_commands(text: str, user: User | AnonymousUser) -> Iterator[PaletteCommand]:
+    detail = _("Theme, times, density, language, notifications")
+    pages = [
+        PaletteCommand(_("Home"), reverse("home")),
+        PaletteCommand(_("Locations"), reverse("locations")),
+        PaletteCommand(_("Jobs"), reverse("jobs")),
+        PaletteCommand(_("Inbox"), reverse("inbox")),
+        PaletteCommand(_("Search"), reverse("search")),
+        PaletteCommand(_("Collections"), reverse("collections")),
+        PaletteCommand(_("Settings"), reverse("settings"), detail),
+    ]
+    if may_everywhere(user, Right.VIEW):
+        pages += [
+            PaletteCommand(_("Stored data"), reverse("stored-data")),
+            *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),
+        ]
+    if may(user, Right.SHARE):
+        pages.append(PaletteCommand(_("Share links"), reverse("shares")))
+    if may_everywhere(user, Right.AUDIT):
+        pages += [
+            *([PaletteCommand(_("Audit trail"), reverse("audit"))] if settings.AUDIT else []),
+            PaletteCommand(_("Add location"), reverse("locations") + "#add"),
+            PaletteCommand(_("Daily limits"), reverse("jobs") + "?show=limits#day-limits"),
+        ]
+    yield from (page for page in pages if _has_words(f"{page.label} {page.detail}", text))
+
+
+def _has_words(label: str, text: str) -> bool:
+    """Whether a label has all words of a text, in any order and case."""
+    return all(word in label.casefold() for word in text.casefold().split())
+
+
+def _saved_commands(text: str, user: int | None) -> Iterator[PaletteCommand]:
+    for saved in SavedSearch.objects.filter(user=user, name__icontains=text)[:MAX_COMMANDS]:
+        yield PaletteCommand(saved.name, saved.get_absolute_url())
+
+
+def _location_commands(text: str, access: Access) -> Iterator[PaletteCommand]:
+    """The locations with these words and what can be done with them, those with the newest runs first."""
+    locations, shown = Location.objects.all(), 0
+    labels = " ".join(
+        label % {"location": ""} for label in _location_labels(access.highest).values()
+    ).casefold()
+    for word in text.split():
+        # SQLite compares only ASCII letters without case.
+        if word.isascii() and word.casefold() not in labels:
+            locations = locations.filter(path__icontains=word)
+    most = MAX_SEARCHED_LOCATIONS if text else MAX_COMMANDS
+    for location in by_newest_run(locations)[:most]:
+        commands = _commands_of_location(location, access.level_at(location.pk))[: None if text else 2]
+        found = [one for one in commands if _has_words(f"{one.label} {location.path}", text)]
+        yield from found
+        shown += bool(found)
+        if shown == MAX_COMMANDS:
+            return
+
+
+def _location_labels(level: int) -> dict[str, str]:
+    """What somebody with this level starts from a location, by the name of its page."""
+    labels = {
+        "new-run": (Right.RUN, _("New run in %(location)s")),
+        "project": (Right.PROJECTS, _("Project of %(location)s")),
+        "prune": (Right.PRUNE, _("Prune checkpoints of %(location)s")),
+    }
+    return {page: label for page, (right, label) in labels.items() if level >= right.level}
+
+
+def _commands_of_location(location: Location, level: int) -> list[PaletteCommand]:
+    """The location's page, and what is started from there."""
+    name, labels = {"location": location.name}, _location_labels(level)
+    return [
+        PaletteCommand(location.name, location.get_absolute_url(), location.path),
+        *(PaletteCommand(label % name, reverse(page, args=[location.uid])) for page, label in labels.items()),
+    ]
+
+
+def _run_commands(text: str) -> Iterator[PaletteCommand]:
+    runs = Run.objects.top_level().filter(Q(name__icontains=text) | Q(key__startswith=text))
+    for run in runs.select_related("location")[:MAX_COMMANDS]:
+        at = moment_text(run.last_at, "minute") if run.last_at else ""
+        yield PaletteCommand(str(run), run.get_absolute_url(), f"{run.location.name} {at}".strip())
+
+
+def _job_commands(text: str) -> Iterator[PaletteCommand]:
+    jobs = Job.objects.filter(branch__icontains=text) | Job.objects.begins_with(text)
+    for job in jobs.order_by("-created_at")[:MAX_COMMANDS]:
+        yield PaletteCommand(str(job), job.get_absolute_url(), str(job.get_status_display()))
+
+
+def _checkpoint_commands(text: str) -> Iterator[PaletteCommand]:
+    # A range of the index by location and id.
+    locations = Location.objects.order_by().values("pk")
+    rows = Checkpoint.objects.filter(location__in=locations, checkpoint_id__gte=text)
+    rows = rows.filter(checkpoint_id__lt=f"{text}\U0010ffff").order_by("checkpoint_id")
+    for row in rows.select_related("run")[:MAX_COMMANDS]:
+        yield PaletteCommand(row.checkpoint_id, row.get_absolute_url(), f"{row.run} {row.branch}")
