@@ -19,8 +19,9 @@ from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.set_up.test_data_folder import ROOT, made, manage, refused
 from tests.waiting import wait_until
-from viewer.data_folder import backups
-from viewer.data_folder.backups import KEPT, version_number
+from viewer.data_folder import database_file
+from viewer.data_folder.database_file import KEPT
+from viewer.data_folder.migrating import version_number
 from viewer.messages.message import message_from
 from viewer.migrations import RELEASED, UNRELEASED
 
@@ -118,10 +119,10 @@ def test_an_interrupted_backup_leaves_no_file(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(backups, "refuse_damaged", interrupted)
+    monkeypatch.setattr(database_file, "refuse_damaged", interrupted)
     (tmp_path / "new").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        backups.copy_database(data / NAME, tmp_path / "new" / "x")
+        database_file.copy_database(data / NAME, tmp_path / "new" / "x")
     assert not list((tmp_path / "new").iterdir())
 
 

@@ -18,8 +18,9 @@ from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.terminal import without_progress
-from viewer.data_folder.backups import APPLICATION_ID, KEPT, version_number, version_text
+from viewer.data_folder.database_file import KEPT
 from viewer.data_folder.failures import failure_text
+from viewer.data_folder.migrating import APPLICATION_ID, version_number, version_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -11,8 +11,7 @@ import pytest
 
 from tests.environments import environment_with
 from tests.set_up.contents import names_of, rows_of, schema_of
-from viewer.data_folder.backups import OF_OLDEST, UNRELEASED, inspected
-from viewer.data_folder.migrating import REPLACEMENTS
+from viewer.data_folder.migrating import OF_OLDEST, OF_UNRELEASED, REPLACEMENTS, inspected
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "forkline.sqlite3"
@@ -88,10 +87,10 @@ def test_only_released_versions_are_upgraded() -> None:
     released = inspected("here", tables, set(OF_OLDEST))
     assert UPGRADE in released.unapplied and INITIAL not in released.unapplied
     assert not released.is_older and not released.is_unreleased and not released.unknown
-    for one in UNRELEASED:
+    for one in OF_UNRELEASED:
         assert inspected("here", tables, {*OF_OLDEST, INITIAL, one}).is_unreleased
-        assert inspected("here", tables, {*OF_OLDEST, INITIAL, *UNRELEASED - {one}}).is_unreleased
-    latest = inspected("here", tables, {*OF_OLDEST, INITIAL, *UNRELEASED})
+        assert inspected("here", tables, {*OF_OLDEST, INITIAL, *OF_UNRELEASED - {one}}).is_unreleased
+    latest = inspected("here", tables, {*OF_OLDEST, INITIAL, *OF_UNRELEASED})
     assert not latest.is_unreleased and not latest.unknown and UPGRADE not in latest.unapplied
     # Versions before 0.1.0 had a migration of the same name.
     assert inspected("here", tables, {INITIAL}).is_older

@@ -14,7 +14,7 @@ import pytest
 from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.set_up.contents import Rows, names_of, rows_of, schema_of
-from viewer.data_folder.backups import version_number
+from viewer.data_folder.migrating import version_number
 from viewer.migrations import RELEASED
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from forkline_crewai import original
 from forkline_langgraph import checkpoints
 from forkline_runner import own_checkpoints
 from tests.real_stores import copy_of
-from viewer.data_folder import backups, permissions
+from viewer.data_folder import migrating, permissions
 from viewer.host.locations.deleting import delete_entries
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.stores.protocol import Entry, Packed, ReadLimits
@@ -45,7 +45,7 @@ def test_a_store_is_read_and_pruned(store: Path) -> None:
 
 
 def test_the_databases_of_forkline_are_opened(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with backups.opened_to_read(store) as database:
+    with migrating.opened_to_read(store) as database:
         assert count(database)
     monkeypatch.setattr(permissions, "is_remembered", lambda: True)
     wrapper = DatabaseWrapper({**connection.settings_dict, "NAME": str(store)})

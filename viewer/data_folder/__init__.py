@@ -13,24 +13,23 @@ from django.utils.translation import ngettext
 
 from viewer import postgresql, sqlite_pragmas
 from viewer.data_folder import database_server, permissions
-from viewer.data_folder.backups import (
-    APPLICATION_ID,
-    Inspected,
-    backup_path,
-    copy_database,
-    delete_backup,
-    delete_old_backups,
-    inspect,
-    refuse_other_versions,
-    version_number,
-)
+from viewer.data_folder.database_file import backup_path, copy_database, delete_backup, delete_old_backups
 from viewer.data_folder.failures import (
     DataFolderFailure,
     database_path,
     failure_text,
 )
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
-from viewer.data_folder.migrating import Migration, apply_migrations, create_tables
+from viewer.data_folder.migrating import (
+    APPLICATION_ID,
+    Inspected,
+    Migration,
+    apply_migrations,
+    create_tables,
+    inspect,
+    refuse_other_versions,
+    version_number,
+)
 from viewer.data_folder.permissions import OURS, Restricted, restrict
 
 

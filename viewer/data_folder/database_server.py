@@ -9,15 +9,16 @@ from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
-from viewer.data_folder.backups import (
+from viewer.data_folder.failures import DataFolderFailure, failure_text
+from viewer.data_folder.locks import row_lock
+from viewer.data_folder.migrating import (
     Inspected,
+    apply_migrations,
+    create_tables,
     inspected,
     refuse_other_versions,
     version_number,
 )
-from viewer.data_folder.failures import DataFolderFailure, failure_text
-from viewer.data_folder.locks import row_lock
-from viewer.data_folder.migrating import apply_migrations, create_tables
 from viewer.postgresql import ROWS_MOVED, moved_text, read_only_text
 
 # The oldest version of the server, as the number that libpq reports.

@@ -29,10 +29,10 @@ from django.utils.translation import gettext as _
 
 from viewer import postgresql
 from viewer.data_folder import database_server, prepare_data_folder
-from viewer.data_folder.backups import MARK, backup_path
+from viewer.data_folder.database_file import backup_path, put_aside
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.locks import end_use, nobody_else
-from viewer.data_folder.restoring import put_aside
+from viewer.data_folder.migrating import MARK
 from viewer.models import AuditEntry, Host
 from viewer.models.hosts import HostRequest
 

@@ -13,10 +13,10 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 
 from viewer.data_folder.changes import changes_of_data
+from viewer.data_folder.database_file import clear_if_pending
 from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.data_folder.locks import serving
 from viewer.data_folder.permissions import what_changed
-from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import clean_up_ended, ensure_finished, stopping
 from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs

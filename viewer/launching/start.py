@@ -11,8 +11,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from viewer.data_folder.database_file import clear_log
 from viewer.data_folder.locks import exclusive_transaction
-from viewer.data_folder.write_ahead_log import clear_log
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import plain_steps

@@ -21,8 +21,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer import postgresql
 from viewer.cli import Output, Subcommand
 from viewer.data_folder import database_server, locks, prepare_data_folder
-from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
+from viewer.data_folder.database_file import refuse_damaged
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
+from viewer.data_folder.migrating import inspect, opened_to_read, refuse_other_versions
 from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size

@@ -16,11 +16,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer import host_requests
 from viewer.cli import ADDRESS, LOCATION, NEW_FILE, READ_FILE, Output, Subcommand
 from viewer.cli.finding import imported_location, known_location, typed_path
-from viewer.data_folder.backups import copy_database
+from viewer.data_folder.database_file import copy_database, restore
 from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path
 from viewer.data_folder.moving import Moved, move
-from viewer.data_folder.restoring import restore
 from viewer.databases import parameters_in, postgresql_database, sqlite_database
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.files import has_any_runner

@@ -14,8 +14,8 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.constants import OnConflict
 
+from viewer.data_folder.database_file import clear_log
 from viewer.data_folder.locks import exclusive_transaction
-from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.project_secrets import secrets_for

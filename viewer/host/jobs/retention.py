@@ -15,9 +15,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
+from viewer.data_folder.database_file import clear_log
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.locks import lock_named
-from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import storage_of, storages
 from viewer.host_requests import DraftFile, StoredKind
 from viewer.models import BucketObject, Checkpoint, Job, JobEvent, RecordedCode, StoredCopy

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from viewer.data_folder.write_ahead_log import clear_log
+from viewer.data_folder.database_file import clear_log
 from viewer.host.locations.deleting import RowChanged, delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.search_index import remove_checkpoints

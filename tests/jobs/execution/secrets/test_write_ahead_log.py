@@ -9,7 +9,7 @@ from django.db import connection
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, finished
-from viewer.data_folder.write_ahead_log import clear_if_pending
+from viewer.data_folder.database_file import clear_if_pending
 from viewer.launching.start import request_cancel
 from viewer.models import Job
 
