@@ -410,7 +410,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "viewer.records.permissions.permissions_context",
-                "viewer.models.reader_settings.settings_context",
+                "viewer.models.accounts.settings_context",
                 "viewer.web.views.server.notice_context",
             ],
         },

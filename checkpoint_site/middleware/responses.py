@@ -28,7 +28,7 @@ from viewer.data_folder.failures import failure_text
 from viewer.data_folder.permissions import problem_while_served, what_changed
 from viewer.host_requests import HostRefusal
 from viewer.messages.translation import translate
-from viewer.models.reader_settings import chosen_language
+from viewer.models.accounts import chosen_language
 from viewer.models.roles import access_of, restricted_to, unrestricted
 from viewer.records.permissions import check_rule
 from viewer.records.tokens import record_use, token_for

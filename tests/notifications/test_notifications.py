@@ -25,7 +25,7 @@ from viewer.models import (
     Role,
     Run,
 )
-from viewer.models.notifications import BACK_OFF
+from viewer.models.accounts import BACK_OFF
 from viewer.records import annotations
 from viewer.records.annotations import Discussed
 from viewer.records.notifications import collect, mute

@@ -29,7 +29,7 @@ from standardwebhooks import Webhook
 
 from viewer.data_folder.changes import in_background
 from viewer.models import Notification, NotificationTarget
-from viewer.models.reader_settings import chosen_language
+from viewer.models.accounts import chosen_language
 from viewer.records.notifications import collect, may_be_sent
 
 # Seconds for the whole delivery, without resolving the name.

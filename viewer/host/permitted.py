@@ -19,7 +19,7 @@ from viewer import host_requests as asked
 from viewer.host.projects import INTERPRETER_NAME
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Right, Run
-from viewer.models.columns import uuid_of
+from viewer.models.rows import uuid_of
 from viewer.records.audit import ActorKind, present_actor
 from viewer.records.permissions import has_right
 

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from viewer.models.columns import UserMessageField
+from viewer.models.rows import UserMessageField
 
 # The name of the only host, unless a person names it.
 DEFAULT_NAME = "default"

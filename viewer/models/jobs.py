@@ -25,10 +25,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
-from viewer.models.columns import Metered, UserMessageField
 from viewer.models.hosts import Host, HostQuerySet
 from viewer.models.locations import Location, Project, own_host_key
 from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, visible_rows
+from viewer.models.rows import Metered, UserMessageField
 from viewer.models.runs import Checkpoint, Run
 
 # Which jobs are queued, due, under way or ended.

@@ -16,7 +16,6 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
-from viewer.models.columns import UserMessageField, uuid_of
 from viewer.models.hosts import Host, HostQuerySet, Pool
 from viewer.models.roles import (
     Access,
@@ -27,6 +26,7 @@ from viewer.models.roles import (
     unrestricted,
     visible_rows,
 )
+from viewer.models.rows import UserMessageField, uuid_of
 
 
 class ProjectQuerySet(VisibleQuerySet["Project"]):

@@ -13,9 +13,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
-from viewer.models.columns import UserMessageField
 from viewer.models.locations import Project
 from viewer.models.roles import VisibleManager, VisibleQuerySet
+from viewer.models.rows import UserMessageField
 from viewer.models.runs import Checkpoint
 
 # The effects of checkpoints that people have accepted for a project.

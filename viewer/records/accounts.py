@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy, override
 from sesame.utils import get_parameters
 
 from viewer.data_folder.locks import exclusive_transaction
-from viewer.models.reader_settings import chosen_language
+from viewer.models.accounts import chosen_language
 from viewer.records.audit import Action, Audited, act_as, record
 from viewer.records.permissions import MAY, May, account_named, give
 

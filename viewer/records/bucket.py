@@ -27,7 +27,7 @@ from django.db.models.functions import Length, Now
 from viewer.host_requests import NotReadable
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Location, StoredCopy
-from viewer.records.many_rows import in_slices
+from viewer.models.rows import in_slices
 from viewer.stores.protocol import Packed
 
 if TYPE_CHECKING:

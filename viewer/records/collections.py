@@ -16,9 +16,9 @@ from viewer.host_requests import Redact, ask
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location, Sweep
 from viewer.models.roles import unrestricted
+from viewer.models.rows import in_slices
 from viewer.records.annotations import mark_of
 from viewer.records.audit import Action, Audited, record
-from viewer.records.many_rows import in_slices
 from viewer.validation import InvalidInput, one_line_text, shortened, text_value
 
 # The largest collection and texts.

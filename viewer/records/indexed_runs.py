@@ -10,11 +10,10 @@ from django.db import transaction
 from django.db.models import Case, Max, Q, When
 
 from viewer.models import Checkpoint, Location, Run, is_scratch_key
-from viewer.models.columns import usage_values
+from viewer.models.rows import in_slices, usage_values
 from viewer.records import run_rows
 from viewer.records.lineage.lanes import lay_out
 from viewer.records.lineage.tree import Lineage, Node, ParentLink, build_forest
-from viewer.records.many_rows import in_slices
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import LineageColumns, NewRow, insert, known_rows, mark_states, status_after
 from viewer.redaction import MARKER

@@ -17,7 +17,7 @@ from viewer.engines import engine_name, store_format_named
 from viewer.host_requests import DraftFile
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem
-from viewer.records.many_rows import in_slices
+from viewer.models.rows import in_slices
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 from viewer.validation import storable
 

@@ -16,8 +16,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from viewer.models import Job, JobEvent, Location, Run
-from viewer.models.columns import usage_values
-from viewer.records.many_rows import update_many
+from viewer.models.rows import update_many, usage_values
 from viewer.stores.protocol import ModelCall, ModelUsage, count_of, usage_by_model
 from viewer.validation import InvalidInput, content_of
 

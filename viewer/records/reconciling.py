@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models.rows import in_slices
 from viewer.records import run_rows
 from viewer.records.lineage.lanes import Position, lay_out
 from viewer.records.lineage.tree import Lineage, Node, build_forest
-from viewer.records.many_rows import in_slices
 from viewer.records.run_rows import LineageColumns, Member, NewRow
 from viewer.stores.protocol import Packed, unpacked_events
 

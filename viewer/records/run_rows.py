@@ -17,11 +17,10 @@ from viewer import postgresql
 from viewer.engines import DEFAULT, all_engines, engine_named, kinds_that
 from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, Location, Run, StoredCopy, is_scratch_key, run_uid
-from viewer.models.columns import usage_values
+from viewer.models.rows import in_slices, insert_many, update_many, usage_values
 from viewer.records import bucket
 from viewer.records.lineage.lanes import Position
 from viewer.records.lineage.tree import Lineage, LineageFault
-from viewer.records.many_rows import in_slices, insert_many, update_many
 from viewer.stores.protocol import EVENT_BYTES, ModelCall, Packed, PackedCall, PackedSession, usage_by_model
 
 # The rows of checkpoints, written in bulk: an import may bring thousands at once.

@@ -35,10 +35,10 @@ from viewer.host_requests import (
 )
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
+from viewer.models.rows import in_slices
 from viewer.records.annotations import commented_ids
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
-from viewer.records.many_rows import in_slices
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
 from viewer.stores.addresses import saver_in

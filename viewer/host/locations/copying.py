@@ -20,13 +20,13 @@ from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import JobRefused
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
+from viewer.models.rows import in_slices
 from viewer.models.runs import body_size
 from viewer.records import bucket
 from viewer.records.annotations import comments_at, is_commented
 from viewer.records.collections import collected_ids
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.records.many_rows import in_slices
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
 logger = logging.getLogger(__name__)

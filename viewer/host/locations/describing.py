@@ -23,10 +23,10 @@ from viewer.host.permitted import refusal_of
 from viewer.host.projects import propose_project
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.jobs import UNFINISHED
+from viewer.models.rows import update_many
 from viewer.records.bodies import decoded_copy, stored_body
 from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
-from viewer.records.many_rows import update_many
 from viewer.records.prices import current_prices, price_runs
 from viewer.records.run_rows import update_statuses
 

@@ -30,10 +30,10 @@ from viewer.host.locations.sources import (
 from viewer.host.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models.rows import in_slices, insert_many, update_many
 from viewer.records import bucket
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import Problems, is_indexed
-from viewer.records.many_rows import in_slices, insert_many, update_many
 from viewer.records.reconciling import reconcile
 from viewer.records.run_rows import known_rows, moment
 from viewer.stores.protocol import Entry, IndexedRun, LocationUnreadable, Packed

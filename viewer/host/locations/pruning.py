@@ -21,12 +21,12 @@ from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.models.rows import in_slices
 from viewer.records import bucket
 from viewer.records.annotations import commented_ids
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
 from viewer.records.locations import is_indexed, keeps_files
-from viewer.records.many_rows import in_slices
 from viewer.records.run_rows import keyed_digest
 from viewer.redaction import MARKER
 from viewer.stores.protocol import Entry, LocationUnreadable

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import get_language_from_request
 
 from viewer.models import Access, Job, Location, Right, Run, ShareLink, access_of, uuid_of
-from viewer.models.reader_settings import chosen_language
+from viewer.models.accounts import chosen_language
 from viewer.presentation.share_links import open_link
 from viewer.validation import number_in
 from viewer.web.live import admission, broadcast
