@@ -40,7 +40,7 @@ from limits.strategies import FixedWindowRateLimiter
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import AttemptCount
-from viewer.web.live.admission import TRY_AGAIN_LATER
+from viewer.web.live.feeds import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -4,7 +4,7 @@ import "./jobs/updates.js";
 import { notifyOfChanges } from "./notify.js";
 
 const ABNORMAL = [1006, 1011, 1012, 1013];
-// Codes of viewer/web/live/admission.py. The socket is not opened again after them.
+// Codes of viewer/web/live/feeds.py. The socket is not opened again after them.
 const LOGGED_OUT = 4401;
 const RIGHT_CHANGED = 4403;
 const NOT_THERE = 4404;

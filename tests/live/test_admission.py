@@ -24,16 +24,9 @@ from tests.live.conftest import Connect, event
 from tests.views.forking import create_location
 from viewer.models import Job, Level, Location, Role, Team
 from viewer.records.accounts import teammate
-from viewer.web.live import admission
-from viewer.web.live.admission import (
-    CHECK_SECONDS,
-    LOGGED_OUT,
-    NOT_THERE,
-    RIGHT_CHANGED,
-    Guard,
-    allowed_by,
-    guards,
-)
+from viewer.web.live import consumer
+from viewer.web.live.consumer import CHECK_SECONDS, Guard, allowed_by, guards
+from viewer.web.live.feeds import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED
 
 # The first check after an end may have read before it.
 MAX_CHECKS = 2
@@ -130,13 +123,13 @@ async def close_of(socket: WebsocketCommunicator) -> int:
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[Guard]:
     """Return a list to which each check of the sockets is added when it begins."""
-    began, check = list[Guard](), admission.check
+    began, check = list[Guard](), consumer.check_sessions
 
     async def check_and_note(guard: Guard) -> None:
         began.append(guard)
         await check(guard)
 
-    monkeypatch.setattr(admission, "check", check_and_note)
+    monkeypatch.setattr(consumer, "check_sessions", check_and_note)
     return began
 
 

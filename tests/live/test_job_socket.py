@@ -14,7 +14,7 @@ from tests.live.conftest import Connect, event
 from tests.messages.catalogue import write_catalogue
 from viewer.models import Job, JobEvent
 from viewer.presentation.jobs.events import NOT_RUN
-from viewer.web.live.admission import LOGGED_OUT, NOT_THERE
+from viewer.web.live.feeds import LOGGED_OUT, NOT_THERE
 
 SEQ = re.compile(r'"event":(\d+)')
 LAST = re.compile(r'"seq":(\d+)')

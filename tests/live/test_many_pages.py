@@ -14,9 +14,8 @@ from tests.live.conftest import event
 from tests.live.test_job_socket import SEQ
 from viewer.models import Job, JobEvent
 from viewer.web.live import broadcast
-from viewer.web.live.admission import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
 from viewer.web.live.consumer import MAX_WAITING, PageConsumer
-from viewer.web.live.feeds import JobFeed
+from viewer.web.live.feeds import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER, JobFeed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAX_SECONDS = 30

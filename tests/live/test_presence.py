@@ -20,8 +20,16 @@ from tests.sharing.conftest import share
 from viewer.models import Level, Location, Presence, Role, Run
 from viewer.records.accounts import teammate
 from viewer.records.permissions import account_named
-from viewer.web.live import presence
-from viewer.web.live.presence import Room, Visitor, exchange, message_with, names_of, rooms, show
+from viewer.web.live import consumer
+from viewer.web.live.consumer import (
+    Room,
+    Visitor,
+    exchange_presence,
+    names_of,
+    presence_message,
+    rooms,
+    show_names,
+)
 
 __all__ = ["connect", "cookie", "location"]
 Enter = Callable[..., Awaitable[WebsocketCommunicator]]
@@ -43,7 +51,7 @@ def cookie_of(name: str) -> str:
 @pytest.fixture
 async def enter(connect: Connect, run: Run, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Enter]:
     """Return a function that opens the run in a browser of a person."""
-    monkeypatch.setattr(presence, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(consumer, "PAUSE_SECONDS", 0.01)
 
     async def opened(name: str, *, of: uuid.UUID = run.uid, as_cookie: str = "") -> WebsocketCommunicator:
         session = as_cookie or await sync_to_async(cookie_of)(name)
@@ -121,7 +129,7 @@ async def test_on_one_server_nothing_is_queried(enter: Enter, run: Run) -> None:
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
-            show(room)
+            show_names(room)
         return len(captured)
 
     assert await sync_to_async(queries)() == 0
@@ -153,8 +161,8 @@ def test_servers_that_share_a_database_see_each_others_people(
     servers = [uuid.uuid4(), uuid.uuid4()]
 
     def at(server: int) -> dict[int, str]:
-        monkeypatch.setattr(presence, "SERVER", servers[server])
-        exchange(rooms[server])
+        monkeypatch.setattr(consumer, "SERVER", servers[server])
+        exchange_presence(rooms[server])
         return rooms[server].elsewhere.get(run.uid, {})
 
     assert at(0) == {}
@@ -176,25 +184,25 @@ def test_rows_are_written_only_for_changes_and_when_they_are_due(
     db: None, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = room_of("ada", run=run)
-    exchange(room)
+    exchange_presence(room)
 
     def written() -> int:
         with CaptureQueriesContext(connection) as captured:
-            exchange(room)
+            exchange_presence(room)
         return sum(not one["sql"].lstrip().startswith("SELECT") for one in captured)
 
     assert written() == 0
     seen = Presence.objects.get().seen_at
-    monkeypatch.setattr(presence, "RENEW_SECONDS", -1)
+    monkeypatch.setattr(consumer, "RENEW_SECONDS", -1)
     assert written() > 0 and Presence.objects.count() == 1 and Presence.objects.get().seen_at >= seen
 
 
 def test_names_are_escaped_and_few() -> None:
     assert names_of(["d", "c", "b", "a"]) == (("a", "b", "c", "d"), 0)
     assert names_of("edcba") == (("a", "b", "c"), 2)
-    message = message_with(("<b>", "eve"), 2, "en")
+    message = presence_message(("<b>", "eve"), 2, "en")
     assert "&lt;b&gt;" in message and "and 2 more" in message
-    assert NAME.search(message_with((), 0, "en")) is None
+    assert NAME.search(presence_message((), 0, "en")) is None
 
 
 def test_the_page_of_one_person_alone_has_no_place_for_names(

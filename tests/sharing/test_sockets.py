@@ -11,7 +11,7 @@ from checkpoint_site.middleware import throttle
 from tests.live.conftest import Connect, connect, cookie, event, job, location
 from tests.sharing.conftest import share, token_of
 from viewer.models import Job, Location, ShareLink
-from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
+from viewer.web.live.feeds import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
 
 __all__ = ["connect", "cookie", "job", "location"]
 

@@ -263,7 +263,7 @@ def sessions_of(user: User) -> list[UserSession]:
 def end_sessions(user: User, *, but: str = "") -> int:
     """End all sessions of a user, but the one with this key. Return their number.
 
-    Their open pages end within a second (viewer/web/live/admission.py).
+    Their open pages end within a second (viewer/web/live/consumer.py).
     """
     # Also those that began before sessions were listed.
     open_ones = Session.objects.filter(expire_date__gt=timezone.now()).exclude(session_key=but)

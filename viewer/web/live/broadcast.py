@@ -23,8 +23,7 @@ from django.utils.translation import override
 
 from viewer.data_folder.changes import changes_of_rows
 from viewer.models import JobEvent
-from viewer.web.live.admission import INTERNAL_ERROR
-from viewer.web.live.feeds import JobFeed, RowsFeed, States, changed, job_states
+from viewer.web.live.feeds import INTERNAL_ERROR, JobFeed, RowsFeed, States, changed, job_states
 
 T = TypeVar("T")
 Feed = RowsFeed | JobFeed

@@ -34,7 +34,18 @@ from viewer.presentation.jobs.events import (
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.share_links import state_of, states_of
 from viewer.stores.protocol import count_of
-from viewer.web.live.admission import NORMAL_CLOSURE, NOT_THERE
+
+# Why a socket is closed: the page reads these codes in static/js/live.js.
+# Nothing more follows, so the page does not reconnect.
+NORMAL_CLOSURE = 1000
+# The page reconnects, and receives what it missed.
+INTERNAL_ERROR = 1011
+TRY_AGAIN_LATER = 1013
+# The page does not reconnect after these.
+LOGGED_OUT = 4401
+RIGHT_CHANGED = 4403
+# The job or the location was removed.
+NOT_THERE = 4404
 
 HOME = "home"
 # Differs from every state.
@@ -150,7 +161,7 @@ def _home(user: str) -> Rows:
 
 def _location(key: str) -> Rows | None:
     uid, _dot, user = key.partition(".")
-    # If the role was taken, admission closes the socket with RIGHT_CHANGED.
+    # If the role was taken, the consumer closes the socket with RIGHT_CHANGED.
     location = Location.objects.filter(uid=uid).first()
     if location is None:
         return None
