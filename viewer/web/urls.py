@@ -15,7 +15,6 @@ from viewer.web.views import (
     locations,
     people,
     projects,
-    roles,
     runs,
     search,
     server,
@@ -190,18 +189,18 @@ audit_urls = [
 ]
 
 role_urls = [
-    path("roles/", roles.index, name="roles"),
-    path("roles/give/", roles.give_role, name="role-give"),
-    path("roles/<int:pk>/take/", roles.take_role, name="role-take"),
+    path("roles/", people.show_roles, name="roles"),
+    path("roles/give/", people.give_role, name="role-give"),
+    path("roles/<int:pk>/take/", people.take_role, name="role-take"),
     path("invitations/new/", people.new_invitation, name="invitation-new"),
     path("invitations/<int:pk>/revoke/", people.revoke_invitation, name="invitation-revoke"),
-    path("teams/change/", roles.change_team, name="team-change"),
-    path("people/<int:pk>/", people.show, name="person"),
-    path("people/<int:pk>/sessions/end/", people.end_all, name="sessions-end"),
+    path("teams/change/", people.change_team, name="team-change"),
+    path("people/<int:pk>/", people.show_person, name="person"),
+    path("people/<int:pk>/sessions/end/", people.end_all_sessions, name="sessions-end"),
     path("people/<int:pk>/password/", people.reset_link, name="person-reset-link"),
     path("people/<int:pk>/factors/remove/", people.remove_factors, name="person-factors-remove"),
     path("people/<int:pk>/active/", people.change_active, name="person-active"),
-    path("teams/<int:pk>/quotas/", roles.change_quotas, name="team-quotas"),
+    path("teams/<int:pk>/quotas/", people.change_quotas, name="team-quotas"),
 ]
 
 discussion_urls = [
