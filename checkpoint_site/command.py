@@ -86,7 +86,7 @@ def one_line_errors(arguments: list[str]) -> Iterator[None]:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        from viewer.management.command import PIPE_CLOSED, let_go_of_stdout
+        from viewer.management import PIPE_CLOSED, let_go_of_stdout
 
         let_go_of_stdout()
         sys.exit(PIPE_CLOSED)

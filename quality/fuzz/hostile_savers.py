@@ -27,7 +27,7 @@ from viewer.engines.langgraph.identifiers import MAX_ID_LENGTH, MAX_RUN_KEY
 from viewer.engines.langgraph.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.addresses import SaverAddress
+from viewer.stores import SaverAddress
 from viewer.stores.protocol import Entry, LocationUnreadable, ReadLimits, Unreadable
 
 # The share of answers that are whole, so that damaged ones come at any place.

@@ -24,7 +24,7 @@ from viewer.redaction.values import redact
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 CALLS, MAX_EVENT_BYTES = 4_000, 256 * 1024
 # No rule recognises the first one as a secret.

@@ -25,7 +25,7 @@ from forkline_runner.recorded import canonical
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Tools
+    from viewer.engines.runner_protocol import Tools
 
 RUNS, CALLS, THREADS = 20_000, 40, 4
 # Each line is one tool.

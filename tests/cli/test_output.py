@@ -21,7 +21,7 @@ from tests.real_stores import copy_of
 from tests.terminal import without_progress
 from viewer.cli import as_json
 from viewer.cli.running import event_line
-from viewer.management.command import MAX_PART, ForklineCommand, OutputFailed
+from viewer.management import MAX_PART, ForklineCommand, OutputFailed
 from viewer.management.commands.checkpoints import Command
 
 ROOT = Path(__file__).resolve().parent.parent.parent

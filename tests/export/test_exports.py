@@ -18,7 +18,7 @@ from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.cli.commands.checkpoints import dot_lines
 from viewer.engines.contents import GraphEdge
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.models import Location, Run
 from viewer.presentation.export import FORMATS
 from viewer.presentation.run.graph import PlainGraph

@@ -15,7 +15,7 @@ from viewer.host.locations.adding import open_location, open_write_target, write
 from viewer.host.locations.importing import import_location
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
-from viewer.stores.addresses import Identity
+from viewer.stores import Identity
 from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 from viewer.stores.safe_open import found_at
 

@@ -197,7 +197,7 @@ import os, signal, sqlite3, sys
 from pathlib import Path
 from viewer.host.locations import deleting
 from viewer.host.reading.location_reader import LocationAddress
-from viewer.stores.addresses import Identity
+from viewer.stores import Identity
 from viewer.stores.protocol import Entry, ReadLimits
 path, root, identity, *parts = sys.argv[1:]
 entries = [Entry(key, mark, 1) for key, mark in zip(parts[::2], parts[1::2])]

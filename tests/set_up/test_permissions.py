@@ -16,7 +16,7 @@ from tests.terminal import without_progress
 from viewer.data_folder.permissions import restrict
 from viewer.host.locations.adding import open_write_target
 from viewer.host_requests import WriteTarget
-from viewer.management.command import WARNED, warn_of_root
+from viewer.management import WARNED, warn_of_root
 from viewer.models import Location, Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent

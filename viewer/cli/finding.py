@@ -38,7 +38,7 @@ from viewer.models import Checkpoint, Collection, Host, Location, Project, Run
 from viewer.records.audit import Action, Audited, is_at_terminal, opens_row, record
 from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, location_named, path_of
-from viewer.stores.addresses import name_in, shown_path
+from viewer.stores import name_in, shown_path
 from viewer.validation import CODE_NAME, NAME, is_storable, one_line, shortened
 
 # Digits of the key of a row, and the # that the path of a location may have.

@@ -17,7 +17,7 @@ from viewer.engines import engine_of, kinds_that
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import EditableMessage, Edits, MessageEdit, OpenQuestion, RunSettings
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.runner_request import CheckpointSettings
+from viewer.engines.runner_protocol import CheckpointSettings
 from viewer.launching import sweep
 from viewer.launching.edits import (
     INVALID,

@@ -209,7 +209,7 @@ class Runner:
 # The components that a preflight check finds, and an engine's labels for its report.
 
 
-# The answer that a stored component is no longer in the project (see Options in runner_request.py).
+# The answer that a stored component is no longer in the project (see Options in runner_protocol.py).
 GONE = "-"
 
 

@@ -297,7 +297,7 @@ class Engine(Protocol[C]):
     def schema(self, contents: C | None, report: Mapping[str, Any]) -> Schema:
         """What a run is made of, from the report of a preflight check or else from a checkpoint.
 
-        An empty ``report`` means that no preflight check was made (see viewer/engines/runner_report.py).
+        An empty ``report`` means that no preflight check was made (see viewer/engines/runner_protocol.py).
         """
 
     def editable(self, contents: C) -> Editable:

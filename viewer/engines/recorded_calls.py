@@ -11,7 +11,7 @@ from enum import StrEnum
 from pprint import pformat
 from typing import Any, Literal
 
-from viewer.engines.runner_request import RecordedAnswer
+from viewer.engines.runner_protocol import RecordedAnswer
 from viewer.messages.catalog import gettext_noop as _
 from viewer.messages.message import UserFacingError
 from viewer.stores.protocol import NO_CALL, ModelCall

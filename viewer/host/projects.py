@@ -21,7 +21,7 @@ from viewer.engines.entry_points import EntryPoint, parsed_module
 from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import secrets_of
-from viewer.stores.addresses import saver_in
+from viewer.stores import saver_in
 from viewer.validation import content_at, content_of, is_storable
 
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.

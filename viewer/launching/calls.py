@@ -17,7 +17,7 @@ from viewer.engines.recorded_calls import (
     ToolChoice,
     plain_name,
 )
-from viewer.engines.runner_request import ModelCalls, Options, RecordedAnswer, RepeatedCall, Tools
+from viewer.engines.runner_protocol import ModelCalls, Options, RecordedAnswer, RepeatedCall, Tools
 from viewer.formats import short_moment
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import MODEL_CALLS

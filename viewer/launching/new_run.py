@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of, engine_with
 from viewer.engines.entry_points import RootKind
-from viewer.engines.runner_request import LocationTarget
+from viewer.engines.runner_protocol import LocationTarget
 from viewer.host_requests import (
     CheckWriteTarget,
     FindWriteTarget,

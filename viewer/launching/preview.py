@@ -17,7 +17,7 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, Edits, Plan, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedTools
-from viewer.engines.runner_request import Options
+from viewer.engines.runner_protocol import Options
 from viewer.formats import count_text
 from viewer.host_requests import CompareCode, HostAway, NotReadable, Redact, ask
 from viewer.launching import labels

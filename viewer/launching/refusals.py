@@ -14,7 +14,7 @@ from viewer.engines import all_engines, engine_named, engine_of
 from viewer.engines.entry_points import GONE, PreflightLabels, RootKind
 from viewer.engines.plan import Edits, RunSettings, Step
 from viewer.engines.protocol import Contents, Engine
-from viewer.engines.runner_request import Options
+from viewer.engines.runner_protocol import Options
 from viewer.host_requests import CheckCommit, CheckProject, HostAway, JobRefused, ListCheckpointEvents, ask
 from viewer.launching.edits import has_redacted_part, is_utf8
 from viewer.launching.labels import component_label, loss_label, match_texts, note_text
@@ -325,7 +325,7 @@ class Findings:
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """The runner's report (see viewer/engines/runner_report.py); empty without one."""
+        """The runner's report (see viewer/engines/runner_protocol.py); empty without one."""
         return dict(self.check.report)
 
     @property

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from viewer.engines.plan import EditableMessage, MessageEdit
 from viewer.engines.recorded_calls import RecordedCall
-from viewer.engines.runner_request import ReplayedCall, ReplayModels, Request
+from viewer.engines.runner_protocol import ReplayedCall, ReplayModels, Request
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, each_asked_once
 from viewer.launching import requests

@@ -16,7 +16,7 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import NO_SETTINGS, EditableMessage, Edits, RunSettings
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import ModelChoice, RecordedCall, ToolChoice
-from viewer.engines.runner_request import CheckpointSettings, Options
+from viewer.engines.runner_protocol import CheckpointSettings, Options
 from viewer.host_requests import HostAway, MatchEntryPoint, ReadSource, Redact, ask
 from viewer.launching.edits import as_json
 from viewer.models import Checkpoint, Host, Job, Location, Project, RecordedCode

@@ -17,7 +17,7 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import plain_steps
 from viewer.engines.protocol import kind_of
-from viewer.engines.runner_request import Request
+from viewer.engines.runner_protocol import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
 from viewer.launching import refusals, requests
 from viewer.launching.calls import new_choices

@@ -19,7 +19,7 @@ from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_of
 from viewer.engines.plan import MISSING, EditableOutput, Edits, OpenQuestion, RunSettings, plain_steps
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.runner_request import Options
+from viewer.engines.runner_protocol import Options
 from viewer.host_requests import JobRefused, ask
 from viewer.launching import start
 from viewer.launching.calls import answer_refusals, new_choices

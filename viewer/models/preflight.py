@@ -178,7 +178,7 @@ class PreflightCheck(models.Model):
 
     @property
     def effects(self) -> list[dict[str, Any]]:
-        """What the checkpoint adds to the project's code (see viewer/engines/runner_report.py)."""
+        """What the checkpoint adds to the project's code (see viewer/engines/runner_protocol.py)."""
         return list(self.report.get("effects") or [])
 
     @property

@@ -32,7 +32,7 @@ from viewer.records.audit import Action, Audited, record
 from viewer.records.lineage.graphs import Chain, Link, collapse, draw_picture, literal_label
 from viewer.records.permissions import can_share, sharing_as
 from viewer.records.search_filters import Filters, filters_from
-from viewer.stores.addresses import saver_in
+from viewer.stores import saver_in
 
 # Replaces the paths of this machine in what is shown through a share link.
 

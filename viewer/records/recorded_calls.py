@@ -14,7 +14,7 @@ from viewer.engines.recorded_calls import (
     SpanSource,
     recorded_answer,
 )
-from viewer.engines.runner_request import RecordedAnswer
+from viewer.engines.runner_protocol import RecordedAnswer
 from viewer.host_requests import HostAway
 from viewer.models import Checkpoint, Location, Run
 from viewer.records.bodies import bodies_of

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from viewer.engines import engine_of
 from viewer.engines.plan import NO_SETTINGS, Edits, RunSettings, Step
-from viewer.engines.runner_request import (
+from viewer.engines.runner_protocol import (
     CheckpointSource,
     LocationTarget,
     Options,

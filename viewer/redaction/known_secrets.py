@@ -16,7 +16,7 @@ from viewer.redaction import MARKER
 from viewer.redaction.keywords import ENCODED_KEYWORDS, base64_forms, may_hold_secret
 from viewer.redaction.named_values import named_spans
 from viewer.redaction.names import is_secret_text
-from viewer.redaction.pairs import pair_spans
+from viewer.redaction.pairs import pair_spans, table_spans
 from viewer.redaction.patterns import (
     TextSpan,
     anchored,
@@ -34,7 +34,6 @@ from viewer.redaction.patterns import (
     without_spans,
     words_search,
 )
-from viewer.redaction.tables import table_spans
 from viewer.redaction.vendor_tokens import token_spans
 
 # Known secrets: the values of a project's environment file, in every form in which a text may contain them.

@@ -21,7 +21,17 @@ from viewer.redaction.known_secrets import (
     spans_in,
 )
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
-from viewer.redaction.pairs import NAME_FIELDS, fields_of_value, is_paired_secret, naming_of
+from viewer.redaction.pairs import (
+    NAME_FIELDS,
+    ROW_FIELDS,
+    Columns,
+    cells_of,
+    columns_of,
+    fields_of_value,
+    is_paired_secret,
+    naming_of,
+    tables_in,
+)
 from viewer.redaction.patterns import (
     INVISIBLE,
     LOOK_ALIKES,
@@ -34,7 +44,6 @@ from viewer.redaction.patterns import (
     merged,
     without_spans,
 )
-from viewer.redaction.tables import ROW_FIELDS, Columns, cells_of, columns_of, tables_in
 from viewer.redaction.vendor_tokens import token_spans
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.

@@ -11,8 +11,7 @@ import psycopg
 from psycopg import IsolationLevel, sql
 
 from viewer.redaction.known_secrets import known_secrets, redact_text
-from viewer.stores import protocol
-from viewer.stores.addresses import ServerAddress
+from viewer.stores import ServerAddress, protocol
 
 # Turns errors of libpq and of a server into messages without a password or whole connection string.
 

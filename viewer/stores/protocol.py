@@ -29,7 +29,7 @@ import zstandard
 
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redacted_key
-from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
+from viewer.stores import DatabaseFile, SaverAddress, ServerAddress
 
 # The model calls that checkpoints record.
 

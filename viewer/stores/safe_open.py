@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewer.stores.addresses import Identity
+from viewer.stores import Identity
 from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 
 # Open a location without following a link below the root that it has to be in.
@@ -170,7 +170,8 @@ def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUn
     return LocationUnreadable("store.path_invalid")
 
 
-# Recognises SQLite files by their first bytes. Imports no SQLite library: see ``stores.__init__``.
+# Recognises SQLite files by their first bytes. Imports no SQLite library, which only reader
+# processes load.
 
 
 _MAGIC = b"SQLite format 3\x00"

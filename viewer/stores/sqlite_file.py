@@ -15,8 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from viewer import sqlite_pragmas
-from viewer.stores import protocol
-from viewer.stores.addresses import DatabaseFile
+from viewer.stores import DatabaseFile, protocol
 from viewer.stores.safe_open import is_in_wal_mode, may_have_frames, open_file
 
 # Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time.

@@ -10,8 +10,7 @@ import apsw
 
 from viewer import sqlite_pragmas
 from viewer.messages.message import UserMessage
-from viewer.stores import protocol
-from viewer.stores.addresses import DatabaseFile
+from viewer.stores import DatabaseFile, protocol
 from viewer.stores.sqlite_file import (
     ChangedWhileReading,
     ReadonlyDatabase,

@@ -10,7 +10,7 @@ from forkline_runner.recorded import canonical
 from forkline_runner.reporting import Reporter, as_text
 from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
-from viewer.engines.runner_request import Tools
+from viewer.engines.runner_protocol import Tools
 from viewer.host.jobs.spool import Spool
 from viewer.models import Question
 from viewer.records.questions import answer

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS
 from viewer.engines import all_engines
-from viewer.engines.runner_report import Report
+from viewer.engines.runner_protocol import Report
 from viewer.host.jobs.events import redactor_of, storable
 from viewer.host.jobs.preflight import _without_secrets, run_check
 from viewer.launching.preview import _read

@@ -18,7 +18,7 @@ from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.waiting import wait_until
 from viewer.data_folder import permissions
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 
 
 def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":

@@ -61,7 +61,7 @@ from viewer.presentation.jobs.status import status_label
 from viewer.records import questions
 from viewer.records.audit import is_at_terminal, present_actor
 from viewer.records.runner_requests import FIRST_BRANCH
-from viewer.stores.addresses import SAVER_PREFIX, is_uri, name_in
+from viewer.stores import SAVER_PREFIX, is_uri, name_in
 from viewer.validation import CODE_NAME
 
 # ``manage.py checkpoints fork``.

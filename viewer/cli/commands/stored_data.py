@@ -30,7 +30,7 @@ from viewer.models import Location, Project
 from viewer.presentation.listing import deleted_texts
 from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
 from viewer.records.locations import is_indexed
-from viewer.stores.addresses import shown_path
+from viewer.stores import shown_path
 from viewer.validation import MAX_DAYS, NAME, number_option, path
 
 # The audit trail of what was done to the database itself.

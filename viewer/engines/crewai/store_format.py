@@ -12,8 +12,7 @@ import msgspec
 from viewer.engines.contents import short_title
 from viewer.engines.crewai.recorded_events import STATE, moment
 from viewer.redaction import MARKER
-from viewer.stores import protocol
-from viewer.stores.addresses import DatabaseFile
+from viewer.stores import DatabaseFile, protocol
 
 # In order of preference: a checkpoint of a flow also has the crews that it ran, and one of a crew its agents.
 KINDS = ("flow", "crew", "agent")

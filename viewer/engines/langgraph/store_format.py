@@ -9,8 +9,7 @@ import msgspec
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
-from viewer.stores import protocol
-from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
+from viewer.stores import DatabaseFile, SaverAddress, ServerAddress, protocol
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.threads import Tables

@@ -27,7 +27,7 @@ from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import HostRefusal
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Host, Location, PoolMember, Project
-from viewer.stores.addresses import Identity, is_uri, libpq_environment, name_in
+from viewer.stores import Identity, is_uri, libpq_environment, name_in
 from viewer.stores.protocol import Entry, LocationUnreadable
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ from viewer.data_folder.locks import exclusive_transaction, lock_named
 from viewer.engines import ENGINES, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
-from viewer.engines.runner_report import Report
-from viewer.engines.runner_request import LocationTarget, Request
+from viewer.engines.runner_protocol import LocationTarget, Report, Request
 from viewer.host.confined import confined
 from viewer.host.jobs import processes
 from viewer.host.jobs.checkout import check_out

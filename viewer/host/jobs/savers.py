@@ -25,7 +25,7 @@ from django.conf import settings
 
 from viewer.engines import engine_named, engine_of
 from viewer.engines.protocol import kind_of
-from viewer.engines.runner_request import Request
+from viewer.engines.runner_protocol import Request
 from viewer.host.jobs.environment import runnable, runner_environment, store_variables
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
@@ -40,7 +40,7 @@ from viewer.messages.catalog import CATALOG
 from viewer.messages.message import UserMessage, message_from, redacted_message
 from viewer.models import Checkpoint, Location, Project
 from viewer.redaction import MARKER
-from viewer.stores.addresses import SaverAddress, saver_in
+from viewer.stores import SaverAddress, saver_in
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed, compressed
 
 PROGRAM = "saver_runner.py"

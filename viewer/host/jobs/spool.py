@@ -40,7 +40,7 @@ answered               number
 withdrawn              number (the run went on without an answer)
 limit                  whose, measure, max_amount: what stopped the run (viewer/records/queue.py)
 cache_warmed           agents (their roles), strategy, tokens
-preflight              report: the findings of a preflight check (viewer/engines/runner_report.py)
+preflight              report: the findings of a preflight check (viewer/engines/runner_protocol.py)
 ended                  status (succeeded, failed, cancelled), result, error (a message), traceback
 =====================  =====================================================================
 

@@ -14,7 +14,7 @@ from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.recorded_calls import RecordedCall, call_document
-from viewer.engines.runner_request import LocationTarget, Permissions, Request, ScoredCall
+from viewer.engines.runner_protocol import LocationTarget, Permissions, Request, ScoredCall
 from viewer.host.jobs import code, prewarm
 from viewer.host.jobs.checkout import Checkout, check_out
 from viewer.host.jobs.code import difference_digest

@@ -41,7 +41,7 @@ from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
-from viewer.stores.addresses import saver_in
+from viewer.stores import saver_in
 from viewer.stores.protocol import LocationUnreadable
 
 logger = logging.getLogger("forkline.pruning")

@@ -23,7 +23,7 @@ from viewer.models import Checkpoint, Location, Pool, Project, StoredCopy
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, record
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
-from viewer.stores.addresses import (
+from viewer.stores import (
     SAVER_PREFIX,
     Identity,
     is_uri,

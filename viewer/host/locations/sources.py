@@ -19,7 +19,7 @@ from viewer.host_requests import Body, ImportCounts, NotReadable, Report
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Host, Location, PoolMember
 from viewer.records.bucket import BucketAway
-from viewer.stores.addresses import (
+from viewer.stores import (
     SaverAddress,
     ServerAddress,
     libpq_environment,

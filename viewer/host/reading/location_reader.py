@@ -30,7 +30,7 @@ from viewer.host.reading.pool import (
 from viewer.host.reading.snapshots import problem_with
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
-from viewer.stores.addresses import SaverAddress, ServerAddress
+from viewer.stores import SaverAddress, ServerAddress
 from viewer.stores.json_folder import FolderCursor, JsonFolder
 from viewer.stores.protocol import (
     Entry,

@@ -21,7 +21,7 @@ from viewer.engines import store_format_in
 from viewer.host.reading import wire
 from viewer.host.reading.snapshots import peak_memory, problem_with, read_packed, revealed_value
 from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.addresses import DatabaseFile, Identity, SaverAddress, ServerAddress
+from viewer.stores import DatabaseFile, Identity, SaverAddress, ServerAddress
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import (
     Entry,

@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from viewer.messages.message import UserMessage
-from viewer.stores.addresses import SaverAddress, ServerAddress
+from viewer.stores import SaverAddress, ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, Packed, ReadLimits, ReadProblem, Snapshot, StoreKind
 
 # The size of the note that names the row that a reader reads.

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli import SUBCOMMANDS, LineParser, Output
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.models import Job
 
 # New objects after which the garbage collector of a command looks for unused ones.

@@ -13,7 +13,7 @@ from viewer.cli.finding import imported
 from viewer.data_folder import prepare_data_folder
 from viewer.formats import count_text
 from viewer.host.jobs.orphans import finish_orphans
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.messages.translation import translate
 from viewer.records.locations import is_indexed
 

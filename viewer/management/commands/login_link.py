@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.records.accounts import login_link, owner, password_link, teammate
 from viewer.records.permissions import May
 from viewer.validation import NAME

@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 from viewer.cli import LOCATION, supervision
 from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent, holder_of, is_taken
 from viewer.data_folder import permissions, prepare_data_folder
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.models import Location
 from viewer.records.accounts import login_link, owner
-from viewer.stores.addresses import shown_path
+from viewer.stores import shown_path
 from viewer.tls import InvalidCertificate, server_context
 from viewer.validation import number_option, one_line
 

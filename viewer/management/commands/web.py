@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.management.commands import up
 from viewer.tls import InvalidCertificate, client_context
 

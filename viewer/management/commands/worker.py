@@ -19,7 +19,7 @@ from viewer.host.locations.search_index import indexing_in_background
 from viewer.host.notifying import notifying
 from viewer.host.registration import heartbeats, register
 from viewer.host.worker import work
-from viewer.management.command import ForklineCommand
+from viewer.management import ForklineCommand
 from viewer.models import Host
 from viewer.presentation.hosts import warnings_of
 from viewer.records.audit import act_unattended

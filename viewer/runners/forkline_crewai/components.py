@@ -18,7 +18,7 @@ from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # What the engine considers a placeholder.

@@ -18,7 +18,7 @@ from forkline_runner.reporting import Message, Refused, message
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # The project's crew. Its tasks and agents are matched to the saved ones if the match is certain, otherwise by

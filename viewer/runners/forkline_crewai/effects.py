@@ -20,7 +20,7 @@ from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 Entity = dict[str, Any]
 ToolCheck = Callable[[str], bool]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from forkline_crewai.original import StoredState
     from forkline_runner.findings import Report
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # The method after which each state was stored, and the state.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
     from forkline_runner.reporting import Questions, Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 UNTYPED = "crewai.result_class_unknown"

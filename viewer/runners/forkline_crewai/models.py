@@ -33,7 +33,7 @@ from forkline_runner.reporting import Refused, as_text
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 # The key for all agents.
 ALL = "*"

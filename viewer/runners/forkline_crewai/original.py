@@ -20,7 +20,7 @@ from forkline_crewai.effects import dicts_in
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import OutputEdit, Request
+    from viewer.engines.runner_protocol import OutputEdit, Request
 
 Entity = dict[str, Any]
 # The first SQLite with JSONB, which the engine's stores use.

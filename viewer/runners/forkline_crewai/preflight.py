@@ -29,7 +29,7 @@ from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.findings import Report
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 def add_components(

@@ -26,7 +26,7 @@ from forkline_crewai import effects, original
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import CheckpointSettings, Request
+    from viewer.engines.runner_protocol import CheckpointSettings, Request
 
 # The events that trigger checkpoints if an entity's own settings are unknown.
 USUAL_EVENTS = {

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         postgresql,
     )
     from viewer.engines.langgraph.tables.sqlite import SqliteRows
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 else:
     from forkline_tables import (
         CONTROL,

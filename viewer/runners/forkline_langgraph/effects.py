@@ -29,7 +29,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import LoadedValue
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # The engine's extension types (langgraph/checkpoint/serde/jsonplus.py) whose payload is module, name,

@@ -17,7 +17,7 @@ from forkline_runner import findings, project
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # Adds folders to the import path (viewer/engines/langgraph/project_source.py).

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import CheckpointKey, Source
     from forkline_langgraph.effects import Loadable
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # As many as Forkline draws (viewer/records/lineage/graphs.py).

@@ -20,7 +20,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # The installed engine: which version it is, how it loads values, and its import before a job needs it.

@@ -29,7 +29,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import LocationTarget, Request
+    from viewer.engines.runner_protocol import LocationTarget, Request
 
 
 NEW_THREAD, THREAD = "new-thread", "thread"

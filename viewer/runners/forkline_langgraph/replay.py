@@ -19,7 +19,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 def replay_call(request: Request, reporter: Reporter) -> str:

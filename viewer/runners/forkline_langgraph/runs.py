@@ -25,7 +25,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 
 # The keys with which viewer/engines/langgraph/decoding.py represents an object.

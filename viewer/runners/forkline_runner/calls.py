@@ -20,7 +20,7 @@ from forkline_runner.reporting import MAX_OUTPUT_BYTES, Refused, as_json, cut, d
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import ModelCalls, Request, Tools
+    from viewer.engines.runner_protocol import ModelCalls, Request, Tools
 
 
 CALL, ASK, RECORDED, REFUSE = "call", "ask", "recorded", "refuse"

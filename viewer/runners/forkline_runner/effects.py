@@ -19,7 +19,7 @@ from forkline_runner import resolving
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 MAX_EFFECTS = 300
 MAX_NAME = 300

@@ -6,7 +6,7 @@ It is started in a new session, with the environment of the job, standard output
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 
-1. It reads ``request.json``. ``Request`` in viewer/engines/runner_request.py says what its kinds do.
+1. It reads ``request.json``. ``Request`` in viewer/engines/runner_protocol.py says what its kinds do.
 2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
 3. It appends events to the spool; viewer/host/jobs/spool.py lists their kinds. ``started`` comes first, and
    exactly one ``ended`` comes last, however the run ends.
@@ -57,7 +57,7 @@ from forkline_runner.reporting import (
 )
 
 if TYPE_CHECKING:
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2

@@ -18,7 +18,7 @@ from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 # The folder of the runners; a project's modules take precedence over those in it.
 RUNNERS = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from viewer.engines.entry_points import EventGroup, GroupTraits, InputName, Root
 from viewer.engines.plan import MISSING, NO_SETTINGS, RunSettings, Schema
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import ModelChoice, ToolChoice
-from viewer.engines.runner_request import CheckpointSettings
+from viewer.engines.runner_protocol import CheckpointSettings
 from viewer.formats import short_moment
 from viewer.host_requests import ListCheckpointEvents, ask
 from viewer.launching import options

@@ -30,7 +30,7 @@ from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, allowed_folders, change_pool, chosen_host
 from viewer.records.locations import deletes_threads, is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import require_project, requires
-from viewer.stores.addresses import is_uri
+from viewer.stores import is_uri
 from viewer.validation import MAX_DAYS, number_in
 from viewer.web.fields import WholeNumberField
 

@@ -17,7 +17,7 @@ from viewer.engines.langgraph.plan import editable, typed_state
 from viewer.engines.langgraph.store_format import STORE_FORMAT
 from viewer.engines.langgraph.tabs import info
 from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.stores.addresses import ServerAddress
+from viewer.stores import ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, IndexedStore, ReadLimits, Snapshot
 
 THREAD = "thread"

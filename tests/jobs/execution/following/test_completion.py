@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, status
-from viewer.engines.runner_request import LocationTarget
+from viewer.engines.runner_protocol import LocationTarget
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.locations.importing import import_location
 from viewer.launching.start import start_run

@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status
 from tests.waiting import wait_until
-from viewer.engines.runner_request import LocationTarget
+from viewer.engines.runner_protocol import LocationTarget
 from viewer.host.jobs.following import ensure_finished
 from viewer.host_requests import JobRefused
 from viewer.launching.start import start_run

@@ -32,8 +32,7 @@ from viewer.engines.langgraph.tables import (
 from viewer.engines.langgraph.threads import Result, StoredCheckpoint
 from viewer.messages.catalog import CATALOG
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
-from viewer.stores import protocol
-from viewer.stores.addresses import SaverAddress
+from viewer.stores import SaverAddress, protocol
 
 # The project's code is imported before the first answer.
 ANSWER_SECONDS = 30

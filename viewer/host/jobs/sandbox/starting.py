@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from viewer.engines.runner_request import Request
+from viewer.engines.runner_protocol import Request
 from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_without, real_paths
 from viewer.host.jobs.environment import GUARD, MARKER, MAX_PTH_BYTES, path_entries
 from viewer.host.jobs.files import JobStorage

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from forkline_runner.reporting import Reporter
-    from viewer.engines.runner_request import Request
+    from viewer.engines.runner_protocol import Request
 
 MAX_TRIES = 6
 MAX_WRITE_SECONDS = 60
