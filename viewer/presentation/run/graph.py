@@ -488,7 +488,8 @@ def _shown_name(name: str) -> str:
 def _defined_graph(compiled: Mapping[str, Any]) -> tuple[list[str], list[GraphEdge]]:
     """The units and edges of the code's graph."""
     names = [str(name) for name in compiled.get("nodes") or []]
-    edges = [GraphEdge(str(a), str(b), bool(when), str(label)) for a, b, when, label in compiled["edges"]]
+    found = compiled.get("edges") or []
+    edges = [GraphEdge(str(a), str(b), bool(when), str(label)) for a, b, when, label in found]
     return names, [edge for edge in edges if edge.first in names and edge.second in names]
 
 
