@@ -1,6 +1,6 @@
 """The lines and dots next to the list."""
 
-from viewer.records.lineage.drawing import LANE, MARGIN, ROW, GraphNode, draw_dots, draw_window
+from viewer.records.lineage.lanes import LANE, MARGIN, ROW, GraphNode, draw_dots, draw_window
 from viewer.records.lineage.tree import ParentLink
 
 

@@ -28,8 +28,8 @@ from viewer.presentation.run.branches import edited_checkpoints, trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
 from viewer.presentation.spans import branch_spans
 from viewer.records.bodies import bodies_of
-from viewer.records.lineage.drawing import ROW, draw_window
 from viewer.records.lineage.graphs import literal_label
+from viewer.records.lineage.lanes import ROW, draw_window
 from viewer.records.prices import price_runs
 from viewer.records.run_rows import branch_status
 from viewer.redaction import MARKER

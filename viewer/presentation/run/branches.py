@@ -20,7 +20,7 @@ from viewer.engines import all_engines
 from viewer.formats import count_text, moment_text
 from viewer.models import Annotation, Checkpoint, Job, JobEvent, Run
 from viewer.records.annotations import RunAnnotations
-from viewer.records.lineage.drawing import GraphNode, Shape
+from viewer.records.lineage.lanes import GraphNode, Shape
 from viewer.records.lineage.tree import ParentLink
 from viewer.records.run_rows import branch_status
 

@@ -16,8 +16,8 @@ from viewer.presentation.run.branches import RunStyles, shape_of, title_of
 from viewer.presentation.run.visible import chosen, failed
 from viewer.presentation.run.window import run_styles
 from viewer.records.lineage import graphs
-from viewer.records.lineage.drawing import Dot, Shape
 from viewer.records.lineage.graphs import SEPARATOR, Box, Frame, UnitDrawing, draw_units
+from viewer.records.lineage.lanes import Dot, Shape
 
 # The graph of a run's checkpoints.
 

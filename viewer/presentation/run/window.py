@@ -34,7 +34,7 @@ from viewer.presentation.run.branches import (
 )
 from viewer.presentation.run.visible import VisibleRows, Wanted, failed, visible_rows
 from viewer.records.annotations import annotations_in, comments_in
-from viewer.records.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
+from viewer.records.lineage.lanes import Drawing, GraphNode, draw_dots, draw_window, lane_columns
 from viewer.records.lineage.tree import FaultCode, ParentLink
 from viewer.records.run_rows import branch_status
 
