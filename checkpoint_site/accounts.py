@@ -24,9 +24,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from checkpoint_site.middleware.throttle import address_of, parsed_address
 from viewer.models import InvitationState
+from viewer.records.accounts import InvitationRefused, accept_invitation, invitation_state, invitation_with
 from viewer.records.audit import Action, Audited, act_as, record
 from viewer.records.permissions import add_member, remove_member, team_named
-from viewer.records.tokens import InvitationRefused, accept, invitation_with, state_of
 from viewer.web.views.accounts import INVITATION
 
 # The address of a client whose own is unknown.
@@ -39,7 +39,7 @@ class AccountAdapter(DefaultAccountAdapter):
     """Passwords and sessions."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Nobody signs up by themselves. An invitation creates an account (viewer/records/tokens.py)."""
+        """Nobody signs up by themselves. An invitation creates an account (viewer/records/accounts.py)."""
         return False
 
     def is_safe_url(self, url: str) -> bool:
@@ -92,7 +92,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
 
 def _accept(token: str, user: User) -> None:
     try:
-        accept(token, user)
+        accept_invitation(token, user)
     except InvitationRefused:
         # Somebody was faster. Its page says so.
         raise ImmediateHttpResponse(redirect("invitation", token)) from None
@@ -102,7 +102,7 @@ def _invitation(request: HttpRequest) -> str | None:
     """Return the token of the invitation with which somebody went to a provider, if it works."""
     token = request.session.get(INVITATION, "")
     found = invitation_with(token) if token else None
-    return token if found and state_of(found) == InvitationState.WORKS else None
+    return token if found and invitation_state(found) == InvitationState.WORKS else None
 
 
 def groups_of(sociallogin: SocialLogin) -> set[str]:

@@ -30,8 +30,8 @@ from viewer.host_requests import HostRefusal
 from viewer.messages.translation import translate
 from viewer.models.accounts import chosen_language
 from viewer.models.roles import access_of, restricted_to, unrestricted
+from viewer.records.accounts import record_token_use, token_for
 from viewer.records.permissions import check_rule
-from viewer.records.tokens import record_use, token_for
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 View = Callable[..., HttpResponseBase]
@@ -110,7 +110,7 @@ class TokenUser(MiddlewareMixin):
             user = token.limited_user if token else AnonymousUser()
         # A person without a role has nothing that a token could be for.
         if token and access_of(user).highest:
-            record_use(token)
+            record_token_use(token)
             request.user, request.token = user, token.pk  # type: ignore[attr-defined]
             return None
         request.user = AnonymousUser()

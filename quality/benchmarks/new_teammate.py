@@ -68,7 +68,7 @@ def invited() -> tuple[str, str]:
 
     from tests.lineage.generated_runs import generated_run
     from viewer.models import Level
-    from viewer.records.tokens import invite
+    from viewer.records.accounts import invite
 
     run = generated_run(CHECKPOINTS)
     # Comments are for several people.

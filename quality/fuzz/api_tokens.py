@@ -78,7 +78,7 @@ def out_of_place(text: str) -> "Iterator[tuple[str, Client, str]]":
 
 def attack_tokens(chance: random.Random, counts: Counter[str], location: "Location", tries: int) -> list[str]:
     """Send tokens that must not work. Return what was wrong."""
-    from viewer.records.tokens import hash_of
+    from viewer.records.accounts import hash_of
 
     _user, token, text = fresh(chance)
     sent = [
@@ -100,7 +100,7 @@ def fresh(chance: random.Random) -> "tuple[User, ApiToken, str]":
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Role
-    from viewer.records.tokens import make_token
+    from viewer.records.accounts import make_token
 
     user = User.objects.create_user(f"person {uuid4().hex}")
     Role.objects.create(user=user, level=chance.choice(Level.values))
@@ -161,7 +161,7 @@ def attack_scope(chance: random.Random, counts: Counter[str], checkpoints: "list
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Role
-    from viewer.records.tokens import TokenRefused, make_token
+    from viewer.records.accounts import TokenRefused, make_token
 
     locations = [checkpoint.location for checkpoint in checkpoints]
     user = User.objects.create_user(f"person {uuid4().hex}")
@@ -213,7 +213,7 @@ def attack_key(
     from django.contrib.auth.models import User
 
     from viewer.models import Job, Level, Role
-    from viewer.records.tokens import make_token
+    from viewer.records.accounts import make_token
 
     user = User.objects.create_user(f"person {uuid4().hex}")
     Role.objects.create(user=user, level=Level.OPERATOR)

@@ -61,7 +61,7 @@ def race(chance: random.Random, counts: Counter[str], location: "Location", thre
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Team
-    from viewer.records.tokens import invite, revoke_invitation
+    from viewer.records.accounts import invite, revoke_invitation
 
     team = Team.objects.create(name=f"team {uuid4().hex[:8]}")
     invitation, token = invite(None, level=Level.OPERATOR, location=location, team=team)
@@ -98,7 +98,7 @@ def forged(chance: random.Random, counts: Counter[str], location: "Location", tr
     from urllib.parse import quote
 
     from viewer.models import Level
-    from viewer.records.tokens import invite
+    from viewer.records.accounts import invite
 
     invitation, token = invite(None, level=Level.ADMIN, location=location)
     before, wrong = given(), list[str]()
@@ -114,7 +114,7 @@ def forged(chance: random.Random, counts: Counter[str], location: "Location", tr
 
 def ended(counts: Counter[str], location: "Location", change: str) -> list[str]:
     """Accept an invitation after this change. Return what was wrong."""
-    from viewer.records.tokens import invitation_with
+    from viewer.records.accounts import invitation_with
 
     invitation, token, client = made_by_an_admin(location, change)
     page = client.get(f"/invitation/{token}/").content.decode()
@@ -134,7 +134,7 @@ def made_by_an_admin(location: "Location", change: str) -> "tuple[Invitation, st
     from django.contrib.auth.models import User
 
     from viewer.models import Level, Location, Role, Team
-    from viewer.records.tokens import invite
+    from viewer.records.accounts import invite
 
     maker, team = User.objects.create_user(f"maker {uuid4().hex}"), None
     at: Location | None = location
@@ -157,7 +157,7 @@ def end(invitation: "Invitation", change: str) -> None:
     from django.utils import timezone
 
     from viewer.models import Level
-    from viewer.records.tokens import revoke_invitation
+    from viewer.records.accounts import revoke_invitation
 
     maker: Any = invitation.made_by
     if change == "expired":

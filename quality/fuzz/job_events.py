@@ -157,8 +157,8 @@ def main() -> int:
         from django.conf import settings
 
         from viewer.models import Level
+        from viewer.records.accounts import make_token
         from viewer.records.permissions import account_named
-        from viewer.records.tokens import make_token
 
         settings.JOB_RUNNERS = {"crewai": RUNNER}
         location, person = made_location(folder), logged_in()

@@ -243,7 +243,7 @@ def senders(stage: Stage, folder: Path) -> list[Sender]:
     from tests.views.forking import create_location
     from viewer.models import Level, Role, ShareLink, Team
     from viewer.presentation.share_links import Subject, find_shared, make_link
-    from viewer.records.tokens import make_token
+    from viewer.records.accounts import make_token
 
     third = create_location((folder / "third").resolve())
 

@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from tests.views.conftest import checkpoint, entity, location
 from viewer.models import Checkpoint, Job, Level, Location, Question, Role, Sweep
+from viewer.records.accounts import make_token
 from viewer.records.permissions import account_named
-from viewer.records.tokens import make_token
 from viewer.web.api.starting import SERVED
 
 __all__ = ["checkpoint", "entity", "location"]

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.api.conftest import api_addresses, with_role
 from viewer.models import Checkpoint, Job, Level
-from viewer.records.tokens import make_token
+from viewer.records.accounts import make_token
 from viewer.web.api.interface import api
 
 # Of each operation, valid ones and others.

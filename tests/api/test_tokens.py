@@ -15,8 +15,8 @@ from tests.api.conftest import program_of, with_role, with_token
 from tests.terminal import Terminal
 from viewer.models import ApiToken, AuditEntry, Level, Location, Role, access_of
 from viewer.models.roles import Access
+from viewer.records.accounts import TokenRefused, make_token, revoke_token
 from viewer.records.permissions import account_named
-from viewer.records.tokens import TokenRefused, make_token, revoke_token
 from viewer.redaction.values import redact
 
 LIST = "/api/locations"

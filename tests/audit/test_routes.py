@@ -35,10 +35,9 @@ from viewer.models import (
     Team,
 )
 from viewer.presentation.share_links import Subject, find_shared, make_link
-from viewer.records.accounts import teammate
+from viewer.records.accounts import invite, make_token, teammate
 from viewer.records.collections import Subject as Collected
 from viewer.records.collections import add_items, lines_of
-from viewer.records.tokens import invite, make_token
 
 __all__ = ["addresses", "check", "checkpoint", "entity", "location"]
 Made = tuple[str, dict[str, Any]]

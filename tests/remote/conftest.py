@@ -14,7 +14,7 @@ from tests.prewarmed_programs import COMMAND
 from tests.serving.conftest import WebServer, own_server
 from tests.views.forking import CREW, stored
 from viewer.models import Checkpoint, Level, Location, Project
-from viewer.records.tokens import make_token
+from viewer.records.accounts import make_token
 
 __all__ = ["StartWorker", "own_server", "start_worker"]
 # Seconds for one command: a busy machine may need long to start it.

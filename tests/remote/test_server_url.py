@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.remote import ON_MACHINE
 from viewer.models import Annotation, ApiToken, Checkpoint, Comment, Job, Level, Location, Question
-from viewer.records.tokens import make_token, revoke_token
+from viewer.records.accounts import make_token, revoke_token
 
 
 def test_reading_prints_the_same(

@@ -12,7 +12,7 @@ from tests.api.conftest import with_role
 from tests.jobs.conftest import StartWorker
 from tests.serving.conftest import WebServer, started_server
 from viewer.models import ApiToken, Checkpoint, IdempotencyKey, Job, Level, Sweep
-from viewer.records.tokens import make_token
+from viewer.records.accounts import make_token
 
 pytestmark = pytest.mark.postgresql
 

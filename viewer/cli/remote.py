@@ -35,7 +35,7 @@ from viewer.cli.arguments import request_of
 from viewer.cli.running import can_ask, event_line, prompt_for, question_text, say
 from viewer.cli.starting import FOLLOWS, WAITS_STATUS
 from viewer.models import Question
-from viewer.records.tokens import TOKEN
+from viewer.models.accounts import API_TOKEN
 from viewer.validation import InvalidInput, brief, content_of, one_line
 
 # Commands that need the machine of the server: its database, data folder and programs, and who may use it.
@@ -105,7 +105,7 @@ def _token() -> str:
             raise CommandError(str(error.of("FORKLINE_TOKEN_FILE"))) from None
         except OSError as error:
             raise CommandError(f"FORKLINE_TOKEN_FILE: {error.strerror}") from None
-    if not TOKEN.fullmatch(text):
+    if not API_TOKEN.fullmatch(text):
         raise CommandError(
             _("Set FORKLINE_TOKEN to an API token of the server, or FORKLINE_TOKEN_FILE to a file with it.")
         )

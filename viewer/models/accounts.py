@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -230,6 +231,10 @@ class SavedSearch(models.Model):
 
 
 # Tokens with which programs use the HTTP interface as a person, and the keys of what they start.
+
+# What begins every token, so that people and programs that look for secrets recognise one.
+API_TOKEN_PREFIX = "fkl_"  # noqa: S105
+API_TOKEN = re.compile(rf"{API_TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 
 class ApiToken(models.Model):

@@ -57,7 +57,7 @@ _MIN_LENGTHS = {
     "fw_": 20,
     "exa-": 20,
     "secret_": 24,
-    # Our own (viewer/records/tokens.py).
+    # Our own (viewer/models/accounts.py).
     "fkl_": 43,
 }
 # Prefixes that also occur inside words.

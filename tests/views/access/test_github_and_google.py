@@ -21,7 +21,7 @@ from django.urls import reverse
 from tests.views.access.stand_in import CLIENT_ID, CLIENT_SECRET, ISSUER, Providers, running_providers
 from tests.views.access.test_providers import LEAVING, PASSWORD, is_logged_in
 from viewer.models import Level, Location, access_of
-from viewer.records.tokens import invite
+from viewer.records.accounts import invite
 
 pytestmark = pytest.mark.django_db
 NAMES = ("github", "google")

@@ -22,9 +22,8 @@ from checkpoint_site.logs import without_tokens
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
 from viewer.models import AuditEntry, Level, Location
-from viewer.records.accounts import mail_token, person_of, reset_path, send_waiting
+from viewer.records.accounts import mail_token, make_token, person_of, reset_path, send_waiting
 from viewer.records.permissions import give
-from viewer.records.tokens import make_token
 
 PASSWORD = "green tea, twice"
 OTHER = "black tea, once a day"

@@ -17,9 +17,8 @@ from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
 from tests.views.forking import create_location
 from viewer.models import AuditEntry, Invitation, Level, Location, Role, Team, access_of
-from viewer.records.accounts import teammate
+from viewer.records.accounts import invite, teammate
 from viewer.records.permissions import give, take
-from viewer.records.tokens import invite
 
 PASSWORD = "green tea, twice"
 

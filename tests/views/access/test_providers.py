@@ -21,8 +21,8 @@ from django.urls import reverse
 from oidc_provider_mock import run_server_in_thread
 
 from viewer.models import AuditEntry, Invitation, Level, Location, access_of
+from viewer.records.accounts import invite, revoke_invitation
 from viewer.records.permissions import add_member, give, team_named
-from viewer.records.tokens import invite, revoke_invitation
 
 PASSWORD = "green tea, twice"
 LEAVING = re.compile(r'http-equiv="refresh" content="0;url=([^"]+)"')

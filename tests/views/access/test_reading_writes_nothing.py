@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from tests.views.access.test_urls import ACCOUNT, FORMS, LOGIN, PUBLIC, READ, addresses
 from viewer.models import DayLimits, Level, Location
-from viewer.records.tokens import invite
+from viewer.records.accounts import invite
 
 __all__ = ["addresses"]
 

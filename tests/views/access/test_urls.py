@@ -31,8 +31,7 @@ from viewer.models import (
     Team,
 )
 from viewer.presentation.share_links import Subject, find_shared, make_link
-from viewer.records.accounts import teammate
-from viewer.records.tokens import invite, make_token
+from viewer.records.accounts import invite, make_token, teammate
 from viewer.web.api.starting import SERVED
 from viewer.web.live.consumer import websocket_urlpatterns
 

@@ -19,7 +19,7 @@ from viewer.cli.options import pair_of, parsed
 from viewer.launching.options import parse_limit
 from viewer.models import ApiToken, Invitation, Level, Team
 from viewer.presentation.jobs.status import team_usage
-from viewer.records import tokens
+from viewer.records import accounts
 from viewer.records.accounts import REASONS, end_sessions, remove_second_factors, send_waiting, set_active
 from viewer.records.limits import QUOTAS, used_by_team
 from viewer.records.locations import location_named
@@ -217,10 +217,10 @@ def _add_invitations_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--days",
         type=int,
-        choices=sorted(tokens.INVITATION_DAYS),
-        default=tokens.INVITATION_DAYS[0],
+        choices=sorted(accounts.INVITATION_DAYS),
+        default=accounts.INVITATION_DAYS[0],
         help=_("Days after which the link expires (default: %(days)d).")
-        % {"days": tokens.INVITATION_DAYS[0]},
+        % {"days": accounts.INVITATION_DAYS[0]},
     )
     parser.add_argument(
         "--revoke", type=NUMBER_FROM_ONE, metavar="ID", help=_("Revoke the invitation with this ID.")
@@ -241,7 +241,7 @@ def _handle_invitations(options: Mapping[str, Any]) -> Output:
     invitation = rows.filter(pk=options["revoke"]).first()
     if invitation is None:
         raise CommandError(_("There is no invitation %d.") % options["revoke"])
-    if not tokens.revoke_invitation(invitation):
+    if not accounts.revoke_invitation(invitation):
         raise CommandError(_("This invitation was already used or revoked."))
     invitation.refresh_from_db()
     return Output(_invitation_document(invitation), [_("Revoked: %s") % invitation])
@@ -254,7 +254,7 @@ def _invitation_made(options: Mapping[str, Any]) -> Output:
     level: Level | None = LEVELS[options["role"]] if options["role"] else None
     location = listed_location(options["location"]) if options["location"] else None
     try:
-        invitation, token = tokens.invite(
+        invitation, token = accounts.invite(
             None, level=level, location=location, team=team, days=options["days"]
         )
     except ValidationError as error:
@@ -268,7 +268,7 @@ def _invitation_document(invitation: Invitation) -> dict[str, Any]:
     used_by, made_by = invitation.used_by, invitation.made_by
     return {
         "id": invitation.pk,
-        "state": str(tokens.state_of(invitation)),
+        "state": str(accounts.invitation_state(invitation)),
         "role": Level(invitation.level).name.lower() if invitation.level else None,
         "location": invitation.location.path if invitation.location else None,
         "team": invitation.team.name if invitation.team else None,
@@ -322,9 +322,9 @@ def _add_tokens_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--days",
         type=number_option(1, MAX_TOKEN_DAYS),
-        default=tokens.EXPIRY_DAYS[0],
+        default=accounts.TOKEN_DAYS[0],
         metavar="N",
-        help=_("After how many days it expires (default: %(days)s).") % {"days": tokens.EXPIRY_DAYS[0]},
+        help=_("After how many days it expires (default: %(days)s).") % {"days": accounts.TOKEN_DAYS[0]},
     )
 
 
@@ -339,7 +339,7 @@ def _handle_tokens(options: Mapping[str, Any]) -> Output:
             raise CommandError(_("%(name)s needs %(missing)s.") % {"name": f"--{name}", "missing": "--new"})
     if options["revoke"] is not None:
         found = ApiToken.objects.filter(pk=options["revoke"]).first()
-        if found is None or not tokens.revoke_token(found):
+        if found is None or not accounts.revoke_token(found):
             raise CommandError(_("There is no token %s that works.") % options["revoke"])
     rows = list(ApiToken.objects.select_related("user").prefetch_related("locations"))
     lines = list(_token_lines(rows)) or [_("No tokens.")]
@@ -353,10 +353,10 @@ def _token_made(options: Mapping[str, Any]) -> tuple[ApiToken, str]:
     try:
         locations = [location_named(one) for one in options["location"]] or None
         level = LEVELS[options["role"]]
-        return tokens.make_token(user, options["new"], level, locations, days=options["days"])
+        return accounts.make_token(user, options["new"], level, locations, days=options["days"])
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
-    except tokens.TokenRefused:
+    except accounts.TokenRefused:
         values = {"person": one_line(user.get_username()), "role": options["role"]}
         raise CommandError(_("%(person)s does not have the role %(role)s there.") % values) from None
 

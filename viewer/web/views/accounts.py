@@ -43,18 +43,22 @@ from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ApiToken, Level, Location, ReaderSettings, Right, access_of
 from viewer.records import accounts
 from viewer.records.accounts import (
+    MAX_TOKEN,
     PASSWORD,
     SECOND_FACTOR,
+    TOKEN_DAYS,
+    TokenRefused,
     end_session,
     end_sessions,
     has_mail,
+    make_token,
     notify_of_change,
+    revoke_token,
     sessions_of,
 )
 from viewer.records.audit import Action, Audited, record
 from viewer.records.locations import location_named
 from viewer.records.permissions import is_shared, may, may_everywhere, requires
-from viewer.records.tokens import EXPIRY_DAYS, MAX_TOKEN, TokenRefused, make_token, revoke_token
 from viewer.validation import InvalidInput, one_line_text
 
 # The key in a session of the invitation with which somebody goes to a provider.
@@ -382,7 +386,7 @@ class TokenForm(forms.Form):
         days: Any = self.fields["days"]
         days.choices = [
             (number, ngettext("%(count)s day", "%(count)s days", number) % {"count": number})
-            for number in EXPIRY_DAYS
+            for number in TOKEN_DAYS
         ]
         for field in self.fields.values():
             field.widget.attrs.setdefault("class", "input")

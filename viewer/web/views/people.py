@@ -29,7 +29,7 @@ from viewer.launching.edits import InvalidValue
 from viewer.launching.options import parse_limit
 from viewer.models import ApiToken, Invitation, InvitationState, Level, Location, Right, Role, Team
 from viewer.presentation.jobs.status import team_usage
-from viewer.records import accounts, tokens
+from viewer.records import accounts
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.locations import location_named
 from viewer.records.permissions import (
@@ -146,8 +146,10 @@ class RoleForm(PlaceForm):
 
 
 def _expiry_choices() -> list[tuple[int, str]]:
-    texts = [ngettext("%(count)s day", "%(count)s days", days) for days in tokens.INVITATION_DAYS]
-    return [(days, text % {"count": days}) for days, text in zip(tokens.INVITATION_DAYS, texts, strict=True)]
+    texts = [ngettext("%(count)s day", "%(count)s days", days) for days in accounts.INVITATION_DAYS]
+    return [
+        (days, text % {"count": days}) for days, text in zip(accounts.INVITATION_DAYS, texts, strict=True)
+    ]
 
 
 class InvitationForm(PlaceForm):
@@ -280,7 +282,9 @@ def _roles_page(
         "teams": _teams(quotas) if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
         "invitations": [
-            one for one in tokens.open_invitations() if tokens.state_of(one) == InvitationState.WORKS
+            one
+            for one in accounts.open_invitations()
+            if accounts.invitation_state(one) == InvitationState.WORKS
         ],
         "is_admin": is_admin,
         "role_form": role or RoleForm(None, is_admin=is_admin),
@@ -473,14 +477,14 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
         return _roles_page(request, invitation=form)
     given = form.cleaned_data
     try:
-        invitation, token = tokens.invite(
+        invitation, token = accounts.invite(
             account_of(request),
             level=Level(given["level"]) if given["level"] else None,
             location=given["location"],
             team=given["team"],
             days=given["days"],
         )
-    except tokens.InvitationRefused as refused:
+    except accounts.InvitationRefused as refused:
         form.add_error("level", refused.messages)
         return _roles_page(request, invitation=form)
     address = origin_of(request) + reverse("invitation", args=[token])
@@ -492,7 +496,7 @@ def new_invitation(request: HttpRequest) -> HttpResponse:
 def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Make an invitation stop working."""
     invitation = get_object_or_404(Invitation, pk=pk)
-    if tokens.revoke_invitation(invitation):
+    if accounts.revoke_invitation(invitation):
         messages.success(request, _("Revoked."))
     else:
         messages.error(request, _("This invitation was already used or revoked."))
@@ -507,18 +511,18 @@ def show_invitation(request: HttpRequest, token: str) -> HttpResponse:
 
     Opening the link does not use it: a chat that makes a preview, or a browser that prefetches, opens it too.
     """
-    invitation = tokens.invitation_with(token)
-    state = tokens.state_of(invitation) if invitation else None
+    invitation = accounts.invitation_with(token)
+    state = accounts.invitation_state(invitation) if invitation else None
     if invitation is None or state != InvitationState.WORKS:
         return render(request, "invitations/dead.html", {"state": state}, status=403)
     form: Any = UserCreationForm(request.POST if request.method == "POST" else None)
     try:
         if request.method == "POST" and isinstance(request.user, User):
-            tokens.accept(token, request.user)
+            accounts.accept_invitation(token, request.user)
             return redirect("home")
         if form.is_valid():
             return _join(request, token, form)
-    except tokens.InvitationRefused:
+    except accounts.InvitationRefused:
         return render(request, "invitations/dead.html", {"state": InvitationState.USED}, status=403)
     except ValidationError as error:
         form.add_error(None, error)
@@ -530,6 +534,6 @@ def _join(request: HttpRequest, token: str, form: Any) -> HttpResponse:
     """Create the account, and log it in. Of two simultaneous requests, one does."""
     person = form.save(commit=False)
     with transaction.atomic():
-        tokens.accept(token, person)
+        accounts.accept_invitation(token, person)
         login(request, person, backend="django.contrib.auth.backends.ModelBackend")
     return redirect("home")

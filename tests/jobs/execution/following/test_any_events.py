@@ -12,8 +12,8 @@ from quality.fuzz.job_events import RUNNER, follow_run
 from tests.api.conftest import with_token
 from tests.jobs.conftest import MakeJob, finished
 from viewer.models import Job, Level, Location
+from viewer.records.accounts import make_token
 from viewer.records.permissions import account_named
-from viewer.records.tokens import make_token
 
 
 @pytest.mark.parametrize("seed", range(6))
