@@ -63,7 +63,7 @@ def queued_job(events: int = EVENTS) -> Any:
 
 
 def latencies(page: Page, job: Any) -> list[float]:
-    from viewer.records.queue import enqueue
+    from viewer.records.hosts import enqueue
 
     enqueue(job)
     while not job.has_ended:

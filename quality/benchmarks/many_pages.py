@@ -70,7 +70,7 @@ def queued_jobs(count: int, events: int, pause: float) -> list[Any]:
 
 def start(jobs: Sequence[Any]) -> None:
     """Have the workers start these jobs."""
-    from viewer.records.queue import enqueue
+    from viewer.records.hosts import enqueue
 
     for job in jobs:
         type(job).objects.filter(pk=job.pk).update(start_at=None)

@@ -86,7 +86,7 @@ def tried(folder: Path, log: int) -> Found:
     """Fill and free the disk while a worker runs jobs."""
     from viewer.messages.translation import translate
     from viewer.models import Job
-    from viewer.records.queue import enqueue
+    from viewer.records.hosts import enqueue
 
     location, found, chance = made_location(folder), Found(), random.Random(7)
     marks = folder / "marks"

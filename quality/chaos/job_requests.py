@@ -13,7 +13,7 @@ def main(most: int) -> None:
 
     django.setup()
     from viewer.models import Job, Location
-    from viewer.records.queue import enqueue
+    from viewer.records.hosts import enqueue
 
     location = Location.objects.select_related("project").get()
     while Job.objects.count() < most:

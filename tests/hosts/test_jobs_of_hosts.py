@@ -16,8 +16,7 @@ from viewer.host.permitted import host_of
 from viewer.host.registration import register
 from viewer.host_requests import DeliverAnswer
 from viewer.models import Host, Job, Location, Project, Question, Run
-from viewer.records.hosts import give_up, is_stalled
-from viewer.records.queue import enqueue, next_job
+from viewer.records.hosts import enqueue, give_up, is_stalled, next_job
 
 
 @pytest.fixture

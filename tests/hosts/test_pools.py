@@ -219,8 +219,7 @@ def test_a_job_whose_pool_was_left_waits_for_the_host_of_its_location(lasting: C
     cluster = lasting
     with stopped(cluster.first), stopped(cluster.second):
         job = cluster.web.run("""
-from viewer.records.hosts import change_pool
-from viewer.records.queue import claimants
+from viewer.records.hosts import change_pool, claimants
 location = Location.objects.select_related("project").get(engine="crewai")
 by_any = claimants(location, None)
 assert "queued_in" in by_any

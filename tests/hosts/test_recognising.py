@@ -24,8 +24,7 @@ from viewer.messages.message import UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember, Project
 from viewer.postgresql import rows_identity
 from viewer.presentation.jobs.status import wait_of
-from viewer.records.hosts import PoolRefused, change_pool
-from viewer.records.queue import claimants, next_job
+from viewer.records.hosts import PoolRefused, change_pool, claimants, next_job
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
 from viewer.host.project_secrets import redact_all_jobs_again
 from viewer.models import Job
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 
 logger = logging.getLogger(__name__)
 

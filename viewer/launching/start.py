@@ -28,11 +28,11 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import stored_contents
+from viewer.records.hosts import claimants, enqueue
 from viewer.records.limits import RUNS, quota_refusal
 from viewer.records.lineage.tree import free_name
 from viewer.records.locations import publications_of
 from viewer.records.permissions import may_start
-from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for, request_for_publication
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.

@@ -52,8 +52,8 @@ from viewer.launching.requests import ACCEPT_ALL, Dimension, LaunchOptions, Swee
 from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.collections import SCORE_SECONDS, expected_answer, recorded_key
+from viewer.records.hosts import claimants, enqueue
 from viewer.records.prices import UNKNOWN, Cost
-from viewer.records.queue import claimants, enqueue
 from viewer.records.recorded_calls import recorded_answers, recorded_tools
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.redaction import MARKER

@@ -18,9 +18,9 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, Project, Question
+from viewer.records.hosts import enqueue
 from viewer.records.limits import seconds_of
 from viewer.records.questions import answer, redacted_answer
-from viewer.records.queue import enqueue
 
 
 def asked(job: Job, number: int = 1) -> Question:

@@ -22,8 +22,8 @@ from viewer.host.jobs.spool import STOP, Spool, read_events
 from viewer.host.jobs.starting import launch
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.status import limit_label
+from viewer.records.hosts import enqueue, next_job
 from viewer.records.limits import midnight, reached_shared_limit, seconds_of, usage_of
-from viewer.records.queue import enqueue, next_job
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from viewer.launching.sweep import Planned, start_group
 from viewer.models import Checkpoint, Job, JobEvent, Project, Role, Sweep, Team
 from viewer.models.roles import Access, restricted_to
 from viewer.presentation.jobs.status import limit_label, wait_of
+from viewer.records.hosts import next_job
 from viewer.records.limits import midnight, quota_refusal, reached_shared_limit, used_by_team
-from viewer.records.queue import next_job
 
 Start = Callable[..., Job]
 

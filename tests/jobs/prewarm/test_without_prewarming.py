@@ -25,7 +25,7 @@ from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool, maintain
 from viewer.host.jobs.processes import receive
 from viewer.models import Job, Project
-from viewer.records.queue import enqueue
+from viewer.records.hosts import enqueue
 
 
 def test_another_project_does_not_use_the_prewarmed_process(

@@ -14,7 +14,7 @@ from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status
 from tests.waiting import wait_until
 from viewer.models import Job
-from viewer.records.queue import enqueue
+from viewer.records.hosts import enqueue
 
 
 @pytest.mark.usefixtures("transactional_db")

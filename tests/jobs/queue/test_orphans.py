@@ -22,7 +22,7 @@ from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import launch
 from viewer.messages.message import plain_text
 from viewer.models import Job, Project, Question
-from viewer.records.queue import enqueue
+from viewer.records.hosts import enqueue
 
 CANARY = "sk-canary0123456789abcdefghij"
 

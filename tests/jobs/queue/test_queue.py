@@ -9,7 +9,7 @@ from tests.jobs.conftest import MakeJob
 from viewer.host.jobs.files import storage_of
 from viewer.host.worker import WorkerState, run_in_slot, take
 from viewer.models import DayLimits, Job, Project
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 
 
 def one_slot() -> WorkerState:

@@ -13,7 +13,7 @@ from viewer.host.jobs.starting import actor_of
 from viewer.launching.start import continue_job
 from viewer.models import Checkpoint, Job, Level, Location, Role, Run
 from viewer.presentation.jobs.status import wait_of
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 
 
 def member(name: str, level: Level, location: Location | None = None) -> User:

@@ -14,7 +14,7 @@ from viewer.launching.requests import LaunchOptions, request_digest
 from viewer.launching.start import move_start, start_job
 from viewer.models import Checkpoint, DayLimits, Job, Project
 from viewer.presentation.jobs.status import hint, lateness, wait_of, waiting
-from viewer.records.queue import enqueue, next_job
+from viewer.records.hosts import enqueue, next_job
 
 HOUR = timedelta(hours=1)
 

@@ -12,7 +12,7 @@ from viewer.launching.requests import LaunchOptions
 from viewer.launching.sweep import Planned, start_group
 from viewer.models import Checkpoint, Job, JobEvent, Level, Project, Role, Sweep
 from viewer.presentation.jobs.status import wait_of, waiting
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 
 
 @pytest.fixture

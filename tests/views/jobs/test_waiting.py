@@ -13,8 +13,8 @@ from tests.views.forking import filled, page
 from viewer.models import Checkpoint, DayLimits, Job, JobEvent, Location, Project
 from viewer.presentation.jobs.status import waiting
 from viewer.records import limits
+from viewer.records.hosts import next_job
 from viewer.records.limits import usage_of
-from viewer.records.queue import next_job
 
 TOMORROW = timezone.now().replace(second=0, microsecond=0) + timedelta(days=1)
 

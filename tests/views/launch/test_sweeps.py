@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.views.forking import CREW, checked
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
-from viewer.records.queue import waits_for_cache_warmup
+from viewer.records.hosts import waits_for_cache_warmup
 
 AGENTS = [
     {"id": "a", "role": "Agent 1", "llm": {"model": "gpt-4o"}},

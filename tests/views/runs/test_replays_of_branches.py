@@ -16,7 +16,7 @@ from tests.views.runs.test_replays import call_of, called, with_messages  # noqa
 from viewer.launching import replay
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.presentation.calls import recorded_calls_of
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 from viewer.redaction import MARKER
 
 pytestmark = pytest.mark.django_db

@@ -48,9 +48,9 @@ from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Checkpoint, Job, JobEvent, Project, Run
 from viewer.models.runs import scratch_store_of
 from viewer.records.collections import SCORE_SECONDS, expected_answer, score_key, whole_answer
+from viewer.records.hosts import claimants
 from viewer.records.locations import is_indexed
 from viewer.records.prices import price_job
-from viewer.records.queue import claimants
 from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
 from viewer.stores.protocol import count_of

@@ -38,7 +38,7 @@ warning                message (see viewer/messages/message.py)
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
 withdrawn              number (the run went on without an answer)
-limit                  whose, measure, max_amount: what stopped the run (viewer/records/queue.py)
+limit                  whose, measure, max_amount: what stopped the run (viewer/records/limits.py)
 cache_warmed           agents (their roles), strategy, tokens
 preflight              report: the findings of a preflight check (viewer/engines/runner_protocol.py)
 ended                  status (succeeded, failed, cancelled), result, error (a message), traceback

@@ -23,7 +23,7 @@ from viewer.models import Host, Job, Pool, Question, Team
 from viewer.models.jobs import FILE_PREFIX
 from viewer.postgresql import rows_identity
 from viewer.presentation.hosts import away_text, refusal_of
-from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
+from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled, warming_branch
 from viewer.records.limits import (
     QUOTAS,
     Limit,
@@ -36,7 +36,6 @@ from viewer.records.limits import (
     used_by_team,
 )
 from viewer.records.permissions import may_start
-from viewer.records.queue import warming_branch
 
 # The warnings of a job.
 

@@ -121,7 +121,7 @@ MAX_PROMPT_BYTES = 40_000
 MAX_SCHEMA_BYTES = 40_000
 MAX_CHARACTERS = 2000
 MAX_CHOICES = 50
-# The fields of ``Limit`` in viewer/records/queue.py: ``whose``, ``measure`` and ``max_amount``.
+# The fields of ``Limit`` in viewer/records/limits.py: ``whose``, ``measure`` and ``max_amount``.
 Limit = dict[str, Any]
 LIMIT_POLL_SECONDS = 0.2
 # Providers and libraries have several names for each number of tokens.

@@ -11,7 +11,7 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import living, tree_of
 from viewer.models import Job, Project
-from viewer.records.queue import enqueue
+from viewer.records.hosts import enqueue
 
 
 def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, project: Project) -> None:

@@ -18,9 +18,9 @@ from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.accounts import teammate
 from viewer.records.collections import Subject, add_items, collection_named, score_key, scoring_of
+from viewer.records.hosts import next_job
 from viewer.records.limits import shared_usage
 from viewer.records.permissions import may_start
-from viewer.records.queue import next_job
 
 JUDGE = (
     "def done(checkpoint, expected=''):\n"

@@ -21,7 +21,7 @@ from viewer.host.jobs.processes import living, tree_of
 from viewer.host.jobs.retention import delete_drafts, old_data, remove
 from viewer.models import Job, Project, Question
 from viewer.models.runs import SCRATCH_STORE
-from viewer.records.queue import enqueue
+from viewer.records.hosts import enqueue
 
 CHANGES = [
     *((how, after) for how in ("file", "link", "pipe", "closed", "spool") for after in ("on", "exits")),

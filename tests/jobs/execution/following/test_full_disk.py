@@ -24,7 +24,7 @@ from viewer.host.jobs.following import ensure_finished
 from viewer.messages.translation import translate
 from viewer.models import Project
 from viewer.presentation.jobs.status import wait_of
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 
 MORE_PAGES = 1_000_000
 

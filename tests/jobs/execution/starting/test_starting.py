@@ -54,7 +54,7 @@ django.setup()
 from viewer.host.jobs.following import ensure_finished
 from viewer.models import Job
 from viewer.presentation.jobs.status import wait_of
-from viewer.records.queue import next_job
+from viewer.records.hosts import next_job
 job = Job.objects.get(pk=sys.argv[1])
 ensure_finished(next_job() or job)
 job.refresh_from_db()
