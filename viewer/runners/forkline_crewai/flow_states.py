@@ -31,8 +31,8 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, ValidationError
 
 from forkline_crewai import components, flows, models, original, restoring, runs
-from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import questions, recording, tasks
+from forkline_crewai.patches.questions import feedback_config, feedback_for
 from forkline_runner.calls import tool_calls_of
 from forkline_runner.reporting import Refused, as_text
 

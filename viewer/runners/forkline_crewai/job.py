@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MIN_ENGINE = "1.14.2"
 # The entity of a request that starts from a state that a flow's ``@persist`` stored.
 STATE = "flow_state"
+MAX_FLUSH_SECONDS = 60
 
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
@@ -184,10 +186,14 @@ def _isolate() -> None:
 
 
 def flush() -> None:
-    """Wait for the last checkpoint's write, if the engine was imported."""
-    reporting: Any = sys.modules.get("forkline_crewai.reporting")
-    if reporting is not None:
-        reporting.flush()
+    """Wait until no handler of the engine's events is running, at most ``MAX_FLUSH_SECONDS``.
+
+    One of them may be writing the last checkpoint. Does nothing if the engine was not imported.
+    """
+    bus: Any = getattr(sys.modules.get("crewai.events.event_bus"), "crewai_event_bus", None)
+    deadline = time.monotonic() + MAX_FLUSH_SECONDS
+    while bus is not None and bus._pending_futures and (left := deadline - time.monotonic()) > 0:
+        bus.flush(timeout=max(0.01, left))
 
 
 # Imports in advance all modules of the engine that a job's process needs. Used by prewarm_runner.py.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from crewai import LLM, Agent, Crew
 from crewai.utilities.agent_utils import get_tool_names, parse_tools, render_text_description_and_args
 
-from forkline_crewai import components, entry_points, reporting
+from forkline_crewai import components, entry_points
 from forkline_crewai.components import can_produce, filled
 from forkline_crewai.effects import dicts_in
 from forkline_crewai.patches import recording, tasks
@@ -309,7 +309,7 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
         agents=[probe.role for probe, spent in zip(probes, used, strict=True) if spent is not None],
         strategy=strategy,
         tokens=tokens,
-        total_tokens=reporting.count_tokens(tokens),
+        total_tokens=recording.count_tokens(tokens),
     )
 
 
@@ -412,7 +412,7 @@ def _marked(message: dict[str, Any]) -> dict[str, Any]:
 
 def replay_call(request: Request, reporter: Reporter) -> str:
     """Call the models, and report their answers. Return an empty result. Raises Refused before any call."""
-    recording.report_events(partial(reporting.report_event, reporter, {}))
+    recording.report_events(reporter, {})
     return replay(request, reporter, partial(_client, request, _project_model(request)))
 
 

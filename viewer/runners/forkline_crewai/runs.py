@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from forkline_crewai import components, crews, effects, entry_points, flows, models, reporting, restoring
+from forkline_crewai import components, crews, effects, entry_points, flows, models, restoring
 from forkline_crewai.components import filled, placeholders
 from forkline_crewai.patches import questions, recording, tasks
 from forkline_runner.calls import tool_calls_of
@@ -119,7 +118,7 @@ def patch_engine(request: Request, reporter: Reporter, positions: Mapping[str, i
     questions.ask_instead_of_pausing(reporter.questions)
     questions.ask_for_flow_input(reporter.questions)
     recording.prune_older_checkpoints(request, reporter)
-    recording.report_events(partial(reporting.report_event, reporter, positions))
+    recording.report_events(reporter, positions)
 
 
 def run_restored(
