@@ -23,4 +23,4 @@ def test_a_module_is_imported_without_the_engine(name: str) -> None:
 
 
 def test_modules_say_that_they_do_without_the_engine() -> None:
-    assert {"components", "flow_types", "original"} <= WITHOUT_ENGINE
+    assert {"checkpoints", "components", "flow_types"} <= WITHOUT_ENGINE

@@ -10,9 +10,8 @@ import pytest
 from django.db import connection
 
 from checkpoint_site.sqlite_backend.base import DatabaseWrapper
-from forkline_crewai import original
-from forkline_langgraph import checkpoints
-from forkline_runner import own_checkpoints
+from forkline_crewai import checkpoints
+from forkline_langgraph.checkpoints import address_of_file
 from tests.real_stores import copy_of
 from viewer.data_folder import migrating, permissions
 from viewer.host.locations.deleting import delete_entries
@@ -54,9 +53,9 @@ def test_the_databases_of_forkline_are_opened(store: Path, monkeypatch: pytest.M
 
 
 def test_runners_open_a_store(store: Path) -> None:
-    with original.opened(store) as database:
+    with checkpoints.opened(store) as database:
         assert count(database)
-    with closing(sqlite3.connect(checkpoints.address_of_file(store, store.parent)[0], uri=True)) as database:
+    with closing(sqlite3.connect(address_of_file(store, store.parent)[0], uri=True)) as database:
         assert count(database)
         (key,) = database.execute("SELECT id FROM checkpoints").fetchone()
-    assert own_checkpoints.delete(own_checkpoints.written(f"{store}#{key}", "sqlite"), "sqlite")
+    assert checkpoints.delete(checkpoints.written(f"{store}#{key}", "sqlite"), "sqlite")

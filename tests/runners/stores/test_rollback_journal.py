@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forkline_crewai import original
+from forkline_crewai import checkpoints
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def writer(store: Path) -> Iterator[sqlite3.Connection]:
 
 
 def contents(store: Path) -> list[tuple[str, str]]:
-    with original.opened(store) as connection:
+    with checkpoints.opened(store) as connection:
         found: list[tuple[str, str]] = connection.execute("SELECT id, data FROM checkpoints").fetchall()
     return found
 
@@ -39,7 +39,7 @@ def contents(store: Path) -> list[tuple[str, str]]:
 def test_a_store_is_not_read_while_it_is_written(
     store: Path, writer: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(original, "LOCK_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "LOCK_SECONDS", 0)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         contents(store)
     writer.execute("ROLLBACK")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forkline_crewai.original import refuse_other_location
+from forkline_crewai.checkpoints import refuse_other_location
 from forkline_runner.reporting import Refused
 
 TABLES = {

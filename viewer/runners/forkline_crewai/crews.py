@@ -1,12 +1,16 @@
-"""Resumes or forks a crew: the project's crew, with the ids, outputs and order of a checkpoint."""
+"""Resumes, forks or checks a crew: the project's crew, with the ids, outputs and order of a checkpoint."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crewai import Crew, Task
+from crewai.state.runtime import RuntimeState
 from crewai.tasks.task_output import TaskOutput
 from pydantic import ValidationError
 
@@ -14,9 +18,10 @@ from forkline_crewai import components, effects, entry_points, models, restoring
 from forkline_crewai.components import GONE, CrewPart, Matching, MatchQuestion, placeholders
 from forkline_crewai.effects import dicts_in
 from forkline_crewai.patches.tasks import hold_tasks
-from forkline_runner.reporting import Message, Refused, message
+from forkline_runner.reporting import Message, Refused, message, shortened
 
 if TYPE_CHECKING:
+    from forkline_runner.findings import Report
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_protocol import Request
 
@@ -180,6 +185,45 @@ def sentences_of(question: MatchQuestion) -> list[Message]:
     if GONE in dict(question.choices):
         sentences.append(message("crewai.match_gone", asked=asked, gone=GONE))
     return sentences
+
+
+def add_components(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    """Add the components and questions of a crew to a preflight report, and restore it from a copy.
+
+    ``saved`` is its data; both it and ``body`` are empty for a new run. Nothing runs. Raises Refused.
+    """
+    if not request["entry_point"]:
+        report["components"] = components.of_restored_crew(
+            saved, restoring.events_in(body), effects.may_import
+        )
+        report["imports"] += components.modules_in(saved)
+        entity, _lost = effects.clean_crew(saved, effects.may_import, os.environ)
+        restoring.restored(body, [entity], request, scratch)
+        return
+    crew = new_crew(request)
+    _note_unwritable(report, crew)
+    if not saved:
+        report["components"] = components.of_project_crew(crew, {}, Matching())
+        report["components"] += models.missing_models(crew)
+        return
+    agents, tasks = matched(crew, saved, request)
+    report["components"] = [*components.of_project_crew(crew, saved, tasks), *models.missing_models(crew)]
+    for question in (*agents.questions, *tasks.questions):
+        if question.choices:
+            report["questions"].append(asdict(question))
+        else:
+            report["blocks"] += sentences_of(question)
+    restoring.restored(body, [], request, scratch)
+
+
+def _note_unwritable(report: Report, crew: Any) -> None:
+    """Note if this engine could not write a checkpoint of the crew without Forkline's patches."""
+    try:
+        RuntimeState(root=[crew]).model_dump_json()
+    except Exception as error:
+        report["notes"].append({"what": "unwritten", "detail": shortened(str(error).splitlines()[0], 300)})
 
 
 # The crew on its branch.

@@ -30,7 +30,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import components, flows, models, original, restoring, runs
+from forkline_crewai import checkpoints, components, flows, models, restoring, runs
 from forkline_crewai.patches import questions, recording, tasks
 from forkline_crewai.patches.questions import feedback_config, feedback_for
 from forkline_runner.calls import tool_calls_of
@@ -39,7 +39,7 @@ from forkline_runner.reporting import Refused, as_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forkline_crewai.original import StoredState
+    from forkline_crewai.checkpoints import StoredState
     from forkline_runner.findings import Report
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_protocol import Request
@@ -97,7 +97,7 @@ def _drafted(path: Path) -> States:
     if not path.exists():
         raise Refused("crewai.draft_deleted")
     try:
-        with original.opened(path) as connection:
+        with checkpoints.opened(path) as connection:
             if connection.execute("SELECT 1 FROM pending_feedback").fetchone():
                 raise Refused("crewai.draft_waits")
             rows = connection.execute("SELECT method_name, state_json FROM flow_states ORDER BY rowid")
@@ -158,6 +158,8 @@ def _publish(request: Request, draft: Path, reporter: Reporter) -> None:
 
 def add_components(report: Report, request: Request, state: StoredState) -> None:
     """Add the components of the flow to a preflight report. Raises Refused if the state does not fit."""
+    if not request["entry_point"]:
+        raise Refused("crewai.flow_needs_entry_point")
     flow = _made(request, state)
     report["components"] = [*components.of_project_flow(flow, {}), *models.missing_models(flow)]
 
@@ -225,7 +227,7 @@ def _answer(flow: Any, request: Request, state: StoredState, scratch: Path, repo
     reporter.write("steps", steps=flows.steps_of(flow, request))
     answers = list((request.get("answers") or {}).values())
     feedback = as_text(answers[0]) if answers else feedback_for(reporter.questions, context, flow)
-    if request["kind"] == "resume" and original.read_state(request).question != state.question:
+    if request["kind"] == "resume" and checkpoints.read_state(request).question != state.question:
         # Another program has answered while a person was asked. The flow may wait for something else.
         raise Refused("crewai.feedback_not_pending")
     return flow.resume(feedback)

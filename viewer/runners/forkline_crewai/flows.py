@@ -1,4 +1,4 @@
-"""Resumes or forks a flow with the project's methods, whose recorded results get the annotated types."""
+"""Resumes, forks or checks a flow with the project's methods, whose recorded results get the annotated types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.tasks.task_output import TaskOutput
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
-from forkline_crewai import components, entry_points, models, restoring
+from forkline_crewai import checkpoints, components, entry_points, models, restoring
 from forkline_crewai.effects import dicts_in
 from forkline_crewai.flow_types import may_be_object, type_of
 from forkline_crewai.patches import tasks
@@ -27,6 +27,7 @@ from forkline_runner.reporting import Refused, as_json
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
+    from forkline_runner.findings import Report
     from forkline_runner.reporting import Questions, Reporter
     from viewer.engines.runner_protocol import Request
 
@@ -140,6 +141,25 @@ def prepare(
     restoring.write_first(state, request, edited=request["state"] is not None)
     restoring.continue_numbering(restoring.events_in(body), "flow_started")
     return flow
+
+
+def add_components(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    """Add the components of a flow to a preflight report, and restore it from a copy.
+
+    ``saved`` is its data; both it and ``body`` are empty for a new run. Nothing runs. Raises Refused.
+    """
+    if not request["entry_point"]:
+        raise Refused("crewai.flow_needs_entry_point")
+    flow = made_by(request["entry_point"])
+    report["components"] = [*components.of_project_flow(flow, saved), *models.missing_models(flow)]
+    if saved:
+        results = results_of(saved, restoring.events_in(body))
+        report["notes"] += [{"what": "untyped", "detail": name} for name in untyped(flow, results)]
+        checkpoints.edit_state(saved, request)
+        restore_state(flow, saved)
+        restoring.restored(body, [], request, scratch)
 
 
 def made_by(entry_point: str) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import forkline_crewai
-from forkline_crewai import effects, original
+from forkline_crewai import checkpoints, effects
 from forkline_crewai.patches import secrets_at_import
 from forkline_runner import effects as accepted_effects
 from forkline_runner import findings, project
@@ -42,21 +42,21 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     _report_start(reporter)
     if request["kind"] == "replay":
         return _replay(request, reporter)
-    original.refuse_other_location(request)
+    checkpoints.refuse_other_location(request)
     if request["kind"] == "publish":
         return _publish(request, reporter)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
     if request["entity"] == STATE:
         return _run_from_state(request, scratch, reporter)
-    body = original.read_original(request)
-    root = original.root_of(body, request["entity"])
+    body = checkpoints.read_original(request)
+    root = checkpoints.root_of(body, request["entity"])
     if request["entity"] == "crew":
-        original.edit_crew(root, request)
+        checkpoints.edit_crew(root, request)
     elif request["entity"] == "flow":
         if not request["entry_point"]:
             raise Refused("crewai.flow_needs_entry_point")
-        original.edit_state(root, request)
+        checkpoints.edit_state(root, request)
     project.enter(request["folder"])
     accepted_effects.refuse_unaccepted(effects.effects_of(root, request, os.environ), request)
     effects.pin_modules(root, request)
@@ -84,19 +84,19 @@ def _check(request: Request, scratch: Path, reporter: Reporter) -> str:
 def _add_findings(report: Report, request: Request, scratch: Path) -> None:
     """Add the effects of the checkpoint, without importing anything.
 
-    If a person has accepted all of them, import the project's code, restore the checkpoint, and add the
-    components of the run. Raises Refused.
+    If a person has accepted all of them, import the engine and the project's code, restore the checkpoint,
+    and add the components of the run. Raises Refused.
     """
     if request["location"]["store_kind"] == "sqlite":
-        original.use_recent_sqlite()
+        checkpoints.use_recent_sqlite()
         report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
     body: dict[str, Any] = {}
     saved: dict[str, Any] = {}
     if request["entity"] == STATE:
-        saved = original.read_state(request)._asdict()
+        saved = checkpoints.read_state(request)._asdict()
     elif request["checkpoint"]["source"]:
-        body = original.read_original(request)
-        saved = original.root_of(body, request["entity"])
+        body = checkpoints.read_original(request)
+        saved = checkpoints.root_of(body, request["entity"])
         report["checkpoint_version"] = str(body.get("crewai_version") or "")
     project.enter(request["folder"])
     found = effects.effects_of(saved, request, os.environ)
@@ -106,14 +106,17 @@ def _add_findings(report: Report, request: Request, scratch: Path) -> None:
         return
     effects.pin_modules(saved, request)
     with recorded_imports(report):
-        from forkline_crewai import preflight
+        from forkline_crewai import flow_states, runs
 
-        preflight.add_components(report, request, body, saved, scratch)
+        if request["entity"] == STATE:
+            flow_states.add_components(report, request, checkpoints.StoredState(**saved))
+        else:
+            runs.add_components(report, request, body, saved, scratch)
 
 
 def _run_from_the_start(request: Request, reporter: Reporter) -> str:
     if request["location"]["store_kind"] == "sqlite":
-        original.use_recent_sqlite()
+        checkpoints.use_recent_sqlite()
     project.enter(request["folder"])
     _isolate()
     from forkline_crewai import runs
@@ -122,7 +125,7 @@ def _run_from_the_start(request: Request, reporter: Reporter) -> str:
 
 
 def _run_from_state(request: Request, scratch: Path, reporter: Reporter) -> str:
-    state = original.read_state(request)
+    state = checkpoints.read_state(request)
     if not request["entry_point"]:
         raise Refused("crewai.flow_needs_entry_point")
     project.enter(request["folder"])
@@ -225,7 +228,7 @@ def load() -> None:
     """Import the engine. Raises ImportError if it is not installed, and SignedIn."""
     with suppress(Refused):
         # A job with a SQLite store does this first.
-        original.use_recent_sqlite()
+        checkpoints.use_recent_sqlite()
     with secrets_at_import.secrets_hidden(dotenv_calls):
         importlib.import_module("crewai")
         for part in pkgutil.walk_packages(forkline_crewai.__path__, "forkline_crewai."):

@@ -22,7 +22,7 @@ from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 from pydantic import ValidationError
 
-from forkline_crewai import effects, original
+from forkline_crewai import checkpoints, effects
 from forkline_runner.reporting import Refused
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def is_old_store(location: str) -> bool:
     """Return whether the store exists and its table has no columns for parents and branches."""
     if not Path(location).exists():
         return False
-    with original.opened(Path(location)) as connection:
+    with checkpoints.opened(Path(location)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone():
             return False
         described = connection.execute("SELECT * FROM checkpoints LIMIT 0").description

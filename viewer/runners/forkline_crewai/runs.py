@@ -1,7 +1,8 @@
-"""Runs with the engine: patches it, then runs a crew, flow or agent, new or from a checkpoint."""
+"""Runs or checks a crew, flow or agent with the patched engine, new or from a checkpoint."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from forkline_runner.calls import tool_calls_of
 from forkline_runner.reporting import Refused, shortened
 
 if TYPE_CHECKING:
+    from forkline_runner.findings import Report
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_protocol import Request
 
@@ -60,6 +62,22 @@ def prepare_agent(
         started = LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)
         crewai_event_bus.emit(agent, started)
     return agent
+
+
+def _add_agent(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    """Add the components of an agent to a preflight report, as ``crews.add_components`` does for a crew."""
+    if request["entry_point"]:
+        agent = entry_points.made_by(request["entry_point"], Agent, "agent")
+        report["components"] = components.of_project_agent(agent)
+        if saved:
+            restoring.restored(body, [], request, scratch)
+        return
+    report["components"] = components.of_restored_agent(saved, effects.may_import)
+    report["imports"] += components.modules_in(saved)
+    entity, _lost = effects.clean_agent(saved, effects.may_import, os.environ)
+    restoring.restored(body, [entity], request, scratch)
 
 
 def run_agent(agent: Any, body: Mapping[str, Any], request: Request) -> str:
@@ -119,6 +137,18 @@ def patch_engine(request: Request, reporter: Reporter, positions: Mapping[str, i
     questions.ask_for_flow_input(reporter.questions)
     recording.prune_older_checkpoints(request, reporter)
     recording.report_events(reporter, positions)
+
+
+def add_components(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    """Add the components to a preflight report, and restore the checkpoint from a copy, as the run would.
+
+    ``saved`` is the checkpoint's root entity; both it and ``body`` are empty for a new run. Nothing runs.
+    Raises Refused.
+    """
+    added = {"crew": crews.add_components, "flow": flows.add_components, "agent": _add_agent}
+    added[request["entity"]](report, request, body, saved, scratch)
 
 
 def run_restored(

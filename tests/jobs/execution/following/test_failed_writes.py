@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from forkline_runner.own_checkpoints import Moved, Pins
+from forkline_crewai.checkpoints import Moved, Pins
 from tests.jobs.conftest import MakeJob, finished
 from viewer.cli.starting import outcome_of
 from viewer.messages.message import plain_text

@@ -25,9 +25,8 @@ from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 from pydantic import BaseModel
 
-from forkline_crewai import restoring
-from forkline_runner import own_checkpoints
-from forkline_runner.own_checkpoints import Moved, Pins
+from forkline_crewai import checkpoints, restoring
+from forkline_crewai.checkpoints import Moved, Pins
 from forkline_runner.recorded import change_classes
 from forkline_runner.reporting import shortened, used_tokens
 
@@ -260,7 +259,7 @@ def prune_older_checkpoints(request: Request, reporter: Reporter) -> None:
     if not latest:
         return
     chain = RuntimeState._chain_lineage
-    kept: list[own_checkpoints.Written] = []
+    kept: list[checkpoints.Written] = []
 
     def chained(self: Any, provider: Any, location: str) -> None:
         chain(self, provider, location)
@@ -270,21 +269,21 @@ def prune_older_checkpoints(request: Request, reporter: Reporter) -> None:
 
 
 def _prune(
-    kept: list[own_checkpoints.Written], count: int, path: str, request: Request, reporter: Reporter
+    kept: list[checkpoints.Written], count: int, path: str, request: Request, reporter: Reporter
 ) -> None:
     """Add the checkpoint at ``path`` to ``kept``, and delete the oldest ones beyond ``count``.
 
     ``path`` is a file, or ``store.db#id`` in SQLite.
     """
     is_sqlite = request["location"]["store_kind"] == "sqlite"
-    store_kind: own_checkpoints.StoreKind = "sqlite" if is_sqlite else "json"
+    store_kind: checkpoints.StoreKind = "sqlite" if is_sqlite else "json"
     location = request["location"]["path"]
     try:
         # A crew in a flow may write to another location.
         if path.rpartition("#")[0] == location if is_sqlite else Path(path).is_relative_to(location):
-            kept.append(own_checkpoints.written(path, store_kind))
+            kept.append(checkpoints.written(path, store_kind))
         while len(kept) > count:
-            if not own_checkpoints.delete(kept.pop(0), store_kind):
+            if not checkpoints.delete(kept.pop(0), store_kind):
                 reporter.warn("crewai.checkpoint_replaced")
     except (OSError, sqlite3.Error) as error:
         reporter.warn("crewai.pruning_failed", error=error)
