@@ -1,4 +1,4 @@
-"""Resumes, forks or checks a flow with the project's methods, whose recorded results get the annotated types."""
+"""Resumes, forks or checks a flow with the project's methods, whose recorded results get annotated types."""
 
 from __future__ import annotations
 

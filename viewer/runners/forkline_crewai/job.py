@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import forkline_crewai
 from forkline_crewai import checkpoints, effects
-from forkline_crewai.patches import secrets_at_import
+from forkline_crewai.patches import DotenvCall, secrets_hidden
 from forkline_runner import effects as accepted_effects
 from forkline_runner import findings, project
 from forkline_runner.calls import recorded_answers
@@ -217,7 +217,7 @@ LATE = (
     *("asyncio", "encodings.idna", "runpy", "sqlite3", "concurrent.futures.thread"),
 )
 # Repeated in each job's process: where python-dotenv finds the file depends on the module that calls it.
-dotenv_calls: list[secrets_at_import.Call] = []
+dotenv_calls: list[DotenvCall] = []
 
 
 class SignedIn(Exception):
@@ -229,7 +229,7 @@ def load() -> None:
     with suppress(Refused):
         # A job with a SQLite store does this first.
         checkpoints.use_recent_sqlite()
-    with secrets_at_import.secrets_hidden(dotenv_calls):
+    with secrets_hidden(dotenv_calls):
         importlib.import_module("crewai")
         for part in pkgutil.walk_packages(forkline_crewai.__path__, "forkline_crewai."):
             importlib.import_module(part.name)
