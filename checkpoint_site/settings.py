@@ -197,8 +197,8 @@ LOCATION_POLL_MILLISECONDS = env_number(
 JOB_RUNNERS: dict[str, Path] = {}
 PREFLIGHT_SECONDS = env_number("PREFLIGHT_SECONDS", 60, "Time limit of a preflight check, in seconds.")
 MAX_PREFLIGHTS = env_number("MAX_PREFLIGHTS", 2, "Maximum number of concurrent preflight checks.", most=1_000)
-# Modules that a prewarmed process imports instead of the engine's own, by engine.
-PREWARM_MODULES: dict[str, str] = {}
+# Modules that a runner, or a prewarmed process, imports instead of the engine's own, by engine.
+RUNNER_MODULES: dict[str, str] = {}
 PREWARM = env_flag(
     "PREWARM", True, "Whether a prewarmed process, with the engine imported, waits for a project's next run."
 )

@@ -19,7 +19,7 @@ from tests.engine_runs.runs import Child, Ended, ended, succeeded
 from viewer.host.jobs.spool import REQUEST, answer_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RUNNER = ROOT / "viewer/runners/langgraph_runner.py"
+RUNNER, JOBS = ROOT / "viewer/runners/runner.py", "forkline_langgraph.job"
 PROJECT = Path(__file__).resolve().parent / "projects/graphs"
 # The file that nodes add their names to, and the store.
 NODES, STORE = "nodes", "threads.sqlite"
@@ -242,4 +242,6 @@ class Graphs:
             (folder / answer_name(number)).write_text(json.dumps({"text": text}))
         self.nodes()
         variables = {**environment(self.folder), **self.variables}
-        return launched(self.runner, RUNNER, [str(folder)], folder, variables, folder / "log.txt"), folder
+        return launched(
+            self.runner, RUNNER, [str(folder), JOBS], folder, variables, folder / "log.txt"
+        ), folder

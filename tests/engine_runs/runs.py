@@ -21,7 +21,7 @@ from viewer.host.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, rea
 from viewer.messages.message import message_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RUNNER = ROOT / "viewer/runners/crewai_runner.py"
+RUNNER, JOBS = ROOT / "viewer/runners/runner.py", "forkline_crewai.job"
 PRESS = Path(__file__).resolve().parent / "projects/press"
 # Projects that are declared in files.
 DESK, LINE = PRESS.parent / "desk", PRESS.parent / "line"
@@ -228,7 +228,7 @@ def started(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / REQUEST).write_text(json.dumps(request))
     surroundings = {**environment(model, folder), **variables}
-    child = launched(python, RUNNER, [str(folder)], folder, surroundings, folder / "log.txt")
+    child = launched(python, RUNNER, [str(folder), JOBS], folder, surroundings, folder / "log.txt")
     try:
         yield child
     finally:

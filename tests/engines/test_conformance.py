@@ -164,7 +164,7 @@ def test_no_label_is_empty(sample: Sample) -> None:
 
 def test_the_runner_is_a_program_that_reports_its_start_checkpoints_and_end(sample: Sample) -> None:
     program = sample.engine.runner.program
-    assert program.is_file() and sample.engine.runner.prewarm_module
+    assert program.is_file() and sample.engine.runner.module
     folders = [program, *program.parent.rglob("*.py")]
     text = "\n".join(path.read_text() for path in folders if path.is_file())
     for kind in ("started", "checkpoint", "ended"):

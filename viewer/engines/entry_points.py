@@ -197,12 +197,12 @@ class InputName:
 class Runner:
     """The program that runs in the project's interpreter.
 
-    ``prewarm_module`` is imported by a prewarmed process. ``environment`` holds variables that are set for
-    both processes.
+    ``module`` has the functions of the engine's jobs, and is imported in advance by a prewarmed process.
+    ``environment`` holds variables that are set for both processes.
     """
 
     program: Path
-    prewarm_module: str
+    module: str
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

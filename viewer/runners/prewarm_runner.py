@@ -178,7 +178,7 @@ def become(connection: socket.socket, runner: Path, prepared: ModuleType, found:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
-        run(runner, job_folder)
+        run(runner, job_folder, prepared.__name__)
 
 
 def agree(connection: socket.socket, prepared: ModuleType, found: Surroundings) -> tuple[str, int] | None:
@@ -224,9 +224,9 @@ def open_null() -> int:
     return os.open(os.devnull, os.O_RDONLY)
 
 
-def run(runner: Path, folder: str) -> None:
+def run(runner: Path, folder: str, module: str) -> None:
     """Run the runner's program as the interpreter would."""
-    sys.argv = [str(runner), folder]
+    sys.argv = [str(runner), folder, module]
     sys.path[0] = str(runner.parent)
     runpy.run_path(str(runner), run_name="__main__")
 

@@ -29,7 +29,7 @@ def nothing_from_before(transactional_db: None) -> None:
 @pytest.fixture
 def prewarmed(settings: Settings, project: Project) -> Iterator[Warm]:
     """Return a function that prewarms a process for the project with this runner. It is ended at the end."""
-    settings.PREWARM, settings.PREWARM_MODULES = True, {"crewai": "tiny_engine"}
+    settings.PREWARM, settings.RUNNER_MODULES = True, {"crewai": "tiny_engine"}
     settings.PREWARM_PROCESSES, settings.PREWARM_IDLE_SECONDS = 2, 600
     state = PrewarmPool()
     begun: list[subprocess.Popen[bytes]] = []

@@ -73,7 +73,7 @@ def test_an_engine_with_threads_is_not_forked_and_that_is_logged(
     make_job: MakeJob, prewarmed: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_job("shows_environment.py")
-    settings.PREWARM_MODULES = {"crewai": "threaded_engine"}
+    settings.RUNNER_MODULES = {"crewai": "threaded_engine"}
     state = prewarmed()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):

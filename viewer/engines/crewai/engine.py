@@ -40,8 +40,8 @@ class CrewAI(Engine[Contents]):
     distribution = "crewai"
     known_stores = labels.KNOWN_STORES
     runner = Runner(
-        program=RUNNERS / "crewai_runner.py",
-        prewarm_module="forkline_crewai.job",
+        program=RUNNERS / "runner.py",
+        module="forkline_crewai.job",
         # Telemetry would leave the machine, and nobody would answer the question on tracing at the first run.
         environment={
             "CREWAI_DISABLE_TELEMETRY": "true",

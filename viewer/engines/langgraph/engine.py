@@ -162,8 +162,8 @@ class LangGraph(Engine[Contents]):
     distribution = "langgraph"
     known_stores = KNOWN_STORES
     runner = Runner(
-        program=RUNNERS / "langgraph_runner.py",
-        prewarm_module="forkline_langgraph.job",
+        program=RUNNERS / "runner.py",
+        module="forkline_langgraph.job",
         # LangGraph reads this once, when it is imported. It then deserializes only allowed classes.
         environment={"LANGGRAPH_STRICT_MSGPACK": "true"},
     )

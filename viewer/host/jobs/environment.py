@@ -81,9 +81,9 @@ def _exists(value: str) -> bool:
         return False
 
 
-# The runner of an engine: its program, and the module that a prewarmed process imports.
+# The runner of an engine: its program, and the module that the program imports.
 #
-# The settings JOB_RUNNERS and PREWARM_MODULES name others, by engine.
+# The settings JOB_RUNNERS and RUNNER_MODULES name others, by engine.
 
 
 def runner_program(engine: str) -> Path:
@@ -91,9 +91,9 @@ def runner_program(engine: str) -> Path:
     return Path(settings.JOB_RUNNERS.get(engine) or engine_named(engine).runner.program)
 
 
-def prewarm_module(engine: str) -> str:
-    """The module that a prewarmed process of this engine imports."""
-    return str(settings.PREWARM_MODULES.get(engine) or engine_named(engine).runner.prewarm_module)
+def runner_module(engine: str) -> str:
+    """The module that the program of this engine imports, or a prewarmed process in advance."""
+    return str(settings.RUNNER_MODULES.get(engine) or engine_named(engine).runner.module)
 
 
 def engine_of_project(project: Project | None) -> str:

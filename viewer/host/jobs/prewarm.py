@@ -22,8 +22,8 @@ from viewer.host.jobs.environment import (
     engine_of_project,
     is_proxy_with_password,
     prewarm_environment,
-    prewarm_module,
     runnable,
+    runner_module,
     runner_program,
 )
 from viewer.host.jobs.events import redactor_of
@@ -61,7 +61,7 @@ def name_of(project: Project, engine: str) -> str:
         project.folder,
         project.interpreter,
         runner_program(engine),
-        prewarm_module(engine),
+        runner_module(engine),
     )
     mark = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:12]
     return f"{project.pk}-{mark}"
@@ -272,7 +272,7 @@ def start_process(project: Project, name: str, lock: int, log: Path) -> "subproc
                 [
                     *(project.interpreter, str(PREWARM_RUNNER), str(listener.fileno()), str(lock)),
                     *(str(settings.PREWARM_IDLE_SECONDS), str(runner_program(engine))),
-                    prewarm_module(engine),
+                    runner_module(engine),
                 ],
                 cwd=project.folder,
                 env=prewarm_environment(project),

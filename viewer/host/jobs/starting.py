@@ -23,6 +23,7 @@ from viewer.host.jobs.environment import (
     protected_paths,
     runnable,
     runner_environment,
+    runner_module,
     runner_program,
     start_error,
     store_variables,
@@ -348,7 +349,8 @@ def start_runner(
         if not is_preflight and (kept := keep_keys(storage, project, environment)):
             environment |= kept
             key_proxy = proxy_address()
-        command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
+        program = [project.interpreter, str(runner_program(engine))]
+        command = [*program, storage.runner_argument, runner_module(engine)]
         folder = str(checkout.of(project.folder)) if checkout else project.folder
         if not isolation.is_off:
             return start_isolated(

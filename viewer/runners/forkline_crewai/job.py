@@ -33,6 +33,8 @@ MIN_ENGINE = "1.14.2"
 # The entity of a request that starts from a state that a flow's ``@persist`` stored.
 STATE = "flow_state"
 MAX_FLUSH_SECONDS = 60
+# The kinds of steps that count towards a limit.
+STEPS = ("task", "method")
 
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:

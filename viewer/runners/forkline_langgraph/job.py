@@ -165,6 +165,10 @@ def _check_fork(
 # The job.
 
 
+# The kinds of steps that count towards a limit.
+STEPS = ("node",)
+
+
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
     checkpoints.take(reporter)

@@ -1,6 +1,6 @@
 """The program of a runner: reads a job's request, runs it with an engine, and reports to the job's spool.
 
-    <the project's interpreter> <engine>_runner.py <job folder>
+    <the project's interpreter> runner.py <job folder> <the module of the engine's jobs>
 
 It is started in a new session, with the environment of the job, standard output and error in the job's
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
@@ -16,7 +16,7 @@ packages of this folder, but neither Django nor the rest of Forkline.
 
 Exit codes: 0 succeeded, 1 failed or refused, 130 cancelled, 143 terminated.
 
-The program of an engine is short: it calls ``main`` with its ``EngineProgram``.
+The module of an engine's jobs has the functions and steps of its ``EngineProgram``.
 """
 
 from __future__ import annotations
