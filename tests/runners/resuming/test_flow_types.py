@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forkline_crewai.flow_types import type_of
+from forkline_crewai.entry_points import type_of
 
 
 class Fact:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
 from forkline_crewai import checkpoints, components, entry_points, models, restoring
 from forkline_crewai.effects import dicts_in
-from forkline_crewai.flow_types import may_be_object, type_of
+from forkline_crewai.entry_points import may_be_object, type_of
 from forkline_crewai.patches import tasks
 from forkline_crewai.patches.questions import feedback_config, feedback_for
 from forkline_runner.reporting import Refused, as_json
