@@ -179,7 +179,7 @@ def test_a_publication_that_is_killed_half_way_leaves_nothing(graphs: Graphs) ->
 import os, sys
 sys.path.insert(0, {str(RUNNER.parent)!r})
 from pathlib import Path
-from forkline_langgraph import publishing
+from forkline_langgraph import savers
 from langgraph.checkpoint.sqlite import SqliteSaver
 put, calls = SqliteSaver.put, []
 def killed(self, *arguments):
@@ -190,7 +190,7 @@ def killed(self, *arguments):
 SqliteSaver.put = killed
 request = {request!r}
 store = Path(request["checkpoint"]["source"].rpartition("#")[0])
-publishing.publish(request, store, "new-thread", "half", None)
+savers.publish(request, store, "new-thread", "half", None)
 """
     done = subprocess.run([graphs.python, "-c", program], env={"PATH": os.environ["PATH"]}, check=False)
     assert done.returncode == 9

@@ -182,12 +182,12 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         return replay.replay_call(request, reporter)
     checkpoints.refuse_other_location(request)
     # They import the engine, which may have been missing or too old.
-    from forkline_langgraph import publishing, runs
+    from forkline_langgraph import runs, savers
 
     if request["kind"] == "publish":
         options = request["options"]
         store = checkpoints.path_of(request)
-        return str(publishing.publish(request, store, options["into"], options["new_thread"], reporter))
+        return str(savers.publish(request, store, options["into"], options["new_thread"], reporter))
     return runs.run(request, scratch, reporter)
 
 

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple, Protocol
 
 from forkline_langgraph import checkpoints, saver_reader
 from forkline_langgraph.checkpoints import TASKS, Key, postgresql, unpacked
-from forkline_langgraph.publishing import LOCK_SECONDS, OneTransaction
 from forkline_langgraph.saver_reader import SaverReader
-from forkline_langgraph.savers import InertSerializer, database_saver
+from forkline_langgraph.savers import LOCK_SECONDS, InertSerializer, OneTransaction, database_saver
 from forkline_runner.reporting import Refused
 
 # A thread that was written to in the last minute may have a run.

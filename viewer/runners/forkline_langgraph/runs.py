@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command
 
-from forkline_langgraph import checkpoints, entry_points, publishing, recorded, running, savers, scratch_store
+from forkline_langgraph import checkpoints, entry_points, recorded, running, savers, scratch_store
 from forkline_langgraph.checkpoints import TASKS, CheckpointKey, LoadedValue
 from forkline_langgraph.effects import Loadable, NamedType
 from forkline_langgraph.running import Calls, Running, next_nodes
@@ -383,12 +383,12 @@ def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
     store = scratch.parent / scratch_store.STORE
     if request["checkpoint"].get("stored"):
         # On another host, it is no draft there: what is paid for has to be published.
-        with publishing.opened(request["location"]):
+        with savers.opened_to_publish(request["location"]):
             pass
     result = _run_on_copy(request, scratch, store, reporter)
     if into := (request.get("options") or {}).get("into"):
         try:
-            publishing.publish(request, store, into, request["job"], reporter)
+            savers.publish(request, store, into, request["job"], reporter)
         except Refused as refused:
             # The run has been paid for: it succeeds, and can be published later from its page.
             reporter.warn("langgraph.not_published", why=[refused.message])
