@@ -16,14 +16,13 @@ from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.host.jobs.following import ensure_finished, never
 from viewer.host_requests import ReadWorkers, ask
-from viewer.launching.start import request_cancel
+from viewer.launching.start import request_cancel, send_answer
 from viewer.messages.translation import translate
 from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.events import NOT_SHOWN, row_of
 from viewer.records.hosts import is_here
 from viewer.records.limits import reached_shared_limit
 from viewer.records.permissions import may_start
-from viewer.records.questions import answer
 from viewer.validation import one_line
 
 # Waits for a job at the terminal. Without a worker, this process runs the job itself.
@@ -184,7 +183,7 @@ def _read(question: Question, left: threading.Event) -> bool:
         if select.select([sys.stdin], [], [], STDIN_POLL_SECONDS)[0]:
             line = sys.stdin.readline()
             try:
-                if line and not answer(question, line.strip(), None):
+                if line and not send_answer(question, line.strip(), None):
                     say(_("Your answer was not used: the question was already answered."))
             except AnswerInvalid as invalid:
                 say(translate(invalid))

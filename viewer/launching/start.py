@@ -1,5 +1,9 @@
-"""Starts forks, resumes and publications: stores each job once, and enqueues, reschedules or cancels it."""
+"""Starts forks, resumes and publications: stores each job once, and enqueues it.
 
+What people decide about a stored job is here as well: its start time, its end, and answers to its questions.
+"""
+
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,18 +18,19 @@ from django.utils.translation import gettext as _
 from viewer.data_folder.database_file import clear_log
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_of
+from viewer.engines.answer_schema import AnswerInvalid, as_text, parse_answer
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import plain_steps
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_protocol import Request
-from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
+from viewer.host_requests import CheckProject, DeliverAnswer, JobRefused, ListNewEffects, Redact, ask
 from viewer.launching import refusals, requests
 from viewer.launching.calls import new_choices
 from viewer.launching.options import PUBLISH_INTO, SCRATCH
 from viewer.launching.preview import LaunchPreview, ask_next
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
+from viewer.models import Checkpoint, Job, Location, Project, Question, Run, accept_effects
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import stored_contents
 from viewer.records.hosts import claimants, enqueue
@@ -34,6 +39,7 @@ from viewer.records.lineage.tree import free_name
 from viewer.records.locations import publications_of
 from viewer.records.permissions import may_start
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for, request_for_publication
+from viewer.redaction import MARKER
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
 
@@ -198,6 +204,53 @@ def request_cancel(job: Job) -> bool:
         # The job never ran, so no follower clears the user's input from the write-ahead log.
         clear_log(attempts=1)
     return requested
+
+
+# Answers the questions of runs.
+
+# Longer answers are cut, because a model reads them.
+MAX_ANSWER_CHARACTERS = 100_000
+
+
+def send_answer(question: Question, text: str, person: AbstractBaseUser | None) -> bool:
+    """Answer the question, so that its run continues.
+
+    The first answer wins: returns False if it has been answered, or if its run has ended. Raises
+    AnswerInvalid if the answer does not fit the schema that the question gives, or is none for a tool's call.
+    """
+    text = text[:MAX_ANSWER_CHARACTERS]
+    if question.kind == Question.Kind.INTERRUPT:
+        asked = engine_of(question.job.location).asked_question(question.prompt, question.context)
+        if asked and asked.schema:
+            text = as_text(parse_answer(text, asked.schema))
+    if question.kind == Question.Kind.TOOL_CALL:
+        text = _tool_answer(text, question)
+    with transaction.atomic():
+        if not question.record_answer(text, person):
+            return False
+        record(Action.ANSWERED, Audited.QUESTION, f"{question.job_id}/{question.number}")
+    ask(DeliverAnswer(question.pk))
+    return True
+
+
+def redacted_answer(question: Question) -> str:
+    """The answer without secrets, among them those of its project's environment file."""
+    return str(ask(Redact(question.job.project_id, [question.answer]))[0])
+
+
+def _tool_answer(text: str, question: Question) -> str:
+    """One of the question's choices, or the arguments to call the tool with. Raises AnswerInvalid."""
+    if (text := text.strip()) in question.choices:
+        return text
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise AnswerInvalid("answer.tool_call", choices=", ".join(question.choices))
+    if MARKER in text:
+        raise AnswerInvalid("answer.hidden_argument", marker=MARKER)
+    return text
 
 
 # Starts a previewed fork or resume, once.

@@ -22,6 +22,7 @@ from markdown_it import MarkdownIt
 from viewer import formats
 from viewer.engines.recorded_calls import call_name
 from viewer.launching import labels
+from viewer.launching.start import redacted_answer
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
@@ -34,7 +35,6 @@ from viewer.presentation.run.visible import Collapsing
 from viewer.records.hosts import is_stalled
 from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at
-from viewer.records.questions import redacted_answer
 from viewer.web.launch.conversations import AnswersForm, asked_form
 
 # Filters that format numbers, sizes and texts.

@@ -17,10 +17,10 @@ from viewer.host.jobs.events import ingest, redactor_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.host.jobs.starting import launch
+from viewer.launching.start import redacted_answer, send_answer
 from viewer.models import Job, Project, Question
 from viewer.records.hosts import enqueue
 from viewer.records.limits import seconds_of
-from viewer.records.questions import answer, redacted_answer
 
 
 def asked(job: Job, number: int = 1) -> Question:
@@ -45,11 +45,11 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
         )
         assert "sk-proj" not in str(first.context)
         wait_until(lambda: Job.objects.get(pk=job.pk).is_waiting_for_an_answer)
-        assert answer(first, "again", people[0])
+        assert send_answer(first, "again", people[0])
         second = asked(job, 2)
         assert (job.folder / answer_name(1)).stat().st_mode & 0o077 == 0
-        assert answer(second, "fine", people[0])
-        assert not answer(second, "no", people[1])
+        assert send_answer(second, "fine", people[0])
+        assert not send_answer(second, "no", people[1])
         assert second.answered_by == people[0]
     assert (job.status, job.result) == ("succeeded", "fine")
     assert not Job.objects.get(pk=job.pk).is_waiting_for_an_answer
@@ -60,7 +60,7 @@ def test_a_key_in_an_answer_reaches_the_run_and_is_stored_nowhere(make_job: Make
     job, key = make_job("asks.py"), "sk-canary0123456789abcdefghij"
     with followed(job):
         first = asked(job)
-        assert answer(first, f"{key}\nagain", None)
+        assert send_answer(first, f"{key}\nagain", None)
         assert redacted_answer(first) == "[redacted]\nagain"
     first.refresh_from_db()
     # It was delivered completely: the runner ends with the answer, which is redacted again.
@@ -75,7 +75,7 @@ def test_cancelling_a_waiting_run_withdraws_its_question(make_job: MakeJob) -> N
     question.refresh_from_db()
     assert status(job) == "cancelled"
     assert question.withdrawn_at is not None
-    assert not answer(question, "late", None)
+    assert not send_answer(question, "late", None)
     assert not (job.folder / answer_name(1)).exists()
 
 
@@ -114,7 +114,7 @@ def test_an_answer_without_a_follower_reaches_the_run(make_job: MakeJob) -> None
     assert child
     wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
     ingest(job, read_events(job.folder, 0)[0], redactor_of(job.project), set())
-    assert answer(job.questions.get(), "meanwhile", None)
+    assert send_answer(job.questions.get(), "meanwhile", None)
     assert exit_status(child) == 0
     finished(job)
     assert (job.status, job.result) == ("succeeded", "meanwhile")

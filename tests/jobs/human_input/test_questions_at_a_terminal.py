@@ -17,8 +17,8 @@ from tests.terminal import Terminal
 from viewer.cli.running import questions_asked
 from viewer.cli.starting import outcome_of
 from viewer.host.jobs.following import ensure_finished
+from viewer.launching.start import send_answer
 from viewer.models import Job, Question
-from viewer.records.questions import answer
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
 ) -> None:
     job = make_job("asks.py")
     with keyboard(monkeypatch), questions_asked(job), followed(job):
-        assert answer(asked(job), "from the browser", None)
+        assert send_answer(asked(job), "from the browser", None)
     assert (job.status, job.result) == ("succeeded", "from the browser")
 
 
@@ -92,7 +92,7 @@ def test_a_wait_for_a_run_of_a_worker_ends_with_its_question(make_job: MakeJob) 
         question = asked(job)
         output = outcome_of(job, [], waits=True)
         assert (output.status, len(output.document["questions"])) == (3, 1)
-        assert answer(question, "fine", None)
+        assert send_answer(question, "fine", None)
     assert outcome_of(job, [], waits=True).status == 0
 
 
@@ -102,7 +102,7 @@ def test_a_terminal_that_is_closed_ends_the_wait(make_job: MakeJob, monkeypatch:
         # The end of the input, as Ctrl-D types it.
         os.write(terminal, b"\x04")
         assert outcome_of(job, [], waits=True).status == 3
-    assert answer(asked(job), "fine", None)
+    assert send_answer(asked(job), "fine", None)
     ensure_finished(job)
     assert (job.status, job.result) == ("succeeded", "fine")
 

@@ -12,8 +12,8 @@ from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.runner_protocol import Tools
 from viewer.host.jobs.spool import Spool
+from viewer.launching.start import send_answer
 from viewer.models import Question
-from viewer.records.questions import answer
 from viewer.redaction import MARKER
 
 CHOICES = ["call", "refuse"]
@@ -32,13 +32,13 @@ def question(make_job: MakeJob) -> Question:
 @pytest.mark.parametrize("text", ["", "recorded", "yes", "[1]", "{", json.dumps({"to": MARKER})])
 def test_what_is_no_choice_and_no_arguments_is_refused(question: Question, text: str) -> None:
     with pytest.raises(AnswerInvalid):
-        answer(question, text, None)
+        send_answer(question, text, None)
     assert Question.objects.get().is_waiting
 
 
 @pytest.mark.parametrize("text", [*CHOICES, " call\n", '{"to": "bob"}'])
 def test_a_choice_or_arguments_are_the_answer(question: Question, text: str) -> None:
-    assert answer(question, text, None)
+    assert send_answer(question, text, None)
     assert Question.objects.get().answer == text.strip()
 
 

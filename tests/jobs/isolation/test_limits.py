@@ -21,6 +21,7 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.process_tree import QUIET_LISTINGS
 from viewer.host.jobs.processes import leader_of
 from viewer.host.jobs.sandbox import probing, supervisor
+from viewer.launching.start import send_answer
 from viewer.models import Job, Project, Question
 from viewer.records.isolation import (
     ALLOWED_HOSTS,
@@ -30,7 +31,6 @@ from viewer.records.isolation import (
     isolation_of,
     missing,
 )
-from viewer.records.questions import answer
 
 EACH = ["process", "landlock", "bubblewrap"]
 LIMITS = {
@@ -154,7 +154,7 @@ def test_a_person_answers_a_run(make_job: MakeJob, project: Project, launcher: s
     with followed(job):
         wait_until(lambda: job.questions.exists())
         question = Question.objects.get(job=job)
-        assert answer(question, "approved", None)
+        assert send_answer(question, "approved", None)
     assert job.status == "succeeded" and job.result == "approved", (job.error, job.log_end)
 
 

@@ -30,8 +30,8 @@ from tests.terminal import Terminal
 from tests.waiting import wait_until
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
+from viewer.launching.start import send_answer
 from viewer.models import Checkpoint, Location, Project, Question
-from viewer.records.questions import answer
 
 THREAD = "thread"
 # For a question to be asked on a busy machine.
@@ -93,7 +93,7 @@ def typed(answers: Sequence[str]) -> Iterator[None]:
             waiting = Question.objects.waiting().filter(number=number)
             wait_until(lambda found=waiting: ended.is_set() or found.exists(), MAX_SECONDS)  # type: ignore[misc]
             if not ended.is_set():
-                answer(waiting.get(), text, None)
+                send_answer(waiting.get(), text, None)
         connection.close()
 
     person = threading.Thread(target=give)

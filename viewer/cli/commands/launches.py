@@ -51,14 +51,20 @@ from viewer.launching.options import (
 )
 from viewer.launching.preview import other_locations
 from viewer.launching.refusals import Code, LaunchRefused, messages_of
-from viewer.launching.start import PublishPreview, preview_publish, publish, request_cancel
+from viewer.launching.start import (
+    PublishPreview,
+    preview_publish,
+    publish,
+    redacted_answer,
+    request_cancel,
+    send_answer,
+)
 from viewer.launching.sweep import score
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Question
 from viewer.presentation.comparison_sides import score_in
 from viewer.presentation.jobs.status import status_label
-from viewer.records import questions
 from viewer.records.audit import is_at_terminal, present_actor
 from viewer.records.runner_requests import FIRST_BRANCH
 from viewer.stores import SAVER_PREFIX, is_uri, name_in
@@ -386,14 +392,14 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
 def given(question: Question, text: str) -> Output:
     """Whether the answer was used; the first answer wins. Raises CommandError if it does not fit."""
     try:
-        is_first = questions.answer(question, text.strip(), present_actor().user)
+        is_first = send_answer(question, text.strip(), present_actor().user)
     except AnswerInvalid as invalid:
         raise CommandError(translate(invalid)) from invalid
     outcome = _("Answered. The run continues.") if is_first else _("The question was already answered.")
     document = {
         **question_document(question),
         "answered": is_first,
-        "answer": questions.redacted_answer(question),
+        "answer": redacted_answer(question),
     }
     return Output(document, [outcome], 0 if is_first else 1, jobs=[question.job_id] if is_first else [])
 

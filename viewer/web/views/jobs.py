@@ -18,7 +18,7 @@ from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import ImportRun, NotReadable, ask
-from viewer.launching.start import continue_job, move_start, request_cancel
+from viewer.launching.start import continue_job, move_start, request_cancel, send_answer
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, DayLimits, Job, Question, Right, Run
 from viewer.presentation.hosts import hosts_if_several
@@ -26,7 +26,7 @@ from viewer.presentation.jobs.pages import command_of, job_list, reproduction_of
 from viewer.presentation.jobs.status import wait_of, waiting
 from viewer.presentation.run.window import jump_target
 from viewer.presentation.run_list import paused_runs
-from viewer.records import hosts, questions
+from viewer.records import hosts
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import person_of, requires
@@ -212,7 +212,7 @@ def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpRespons
         return render(request, template, context)
     text = part.text if part and part.text is not None else answer_in(request)
     try:
-        is_first = questions.answer(question, text, person)
+        is_first = send_answer(question, text, person)
     except AnswerInvalid as invalid:
         return render(request, template, context | {"error": translate(invalid), "typed": text})
     if is_part:

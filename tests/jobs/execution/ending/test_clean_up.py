@@ -10,8 +10,8 @@ from tests.jobs.conftest import MakeJob, followed
 from tests.waiting import wait_until
 from viewer.host.jobs.events import clean_up, deliver
 from viewer.host.jobs.following import ensure_finished
+from viewer.launching.start import send_answer
 from viewer.models import Job, Project, Question
-from viewer.records.questions import answer
 
 CANARY = "sk-canary0123456789abcdefghij"
 
@@ -51,7 +51,7 @@ def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
     clean_up(job, str)
     # An answer given in time is delivered now, and a later one is refused.
     deliver(early)
-    assert not answer(question, CANARY, None)
+    assert not send_answer(question, CANARY, None)
     assert files_in(job.folder) == {}
 
 

@@ -21,8 +21,8 @@ from tests.settings import SERVER
 from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
+from viewer.launching.start import send_answer
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
-from viewer.records.questions import answer
 from viewer.web.live.feeds import JobFeed
 
 OWN = "own-CANARY-of-this-project"
@@ -82,7 +82,7 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     shown["question"] = reader.get(reverse("question", args=[job.pk, 1])).content.decode()
     call_command("checkpoints", "answer", "--json")
     call_command("checkpoints", "answer")
-    assert answer(job.questions.get(), f"{OWN} and {TOKENS['openai']}", None)
+    assert send_answer(job.questions.get(), f"{OWN} and {TOKENS['openai']}", None)
     follower.join(60)
     job.refresh_from_db()
     assert job.status == Job.Status.FAILED and job.events.count() > 9
