@@ -11,8 +11,7 @@ from django.urls import reverse
 from tests.langgraph.conftest import RECORDED, VERSIONS
 from tests.langgraph.databases import Database, checkpoint_id, long_thread
 from viewer.engines.langgraph.threads import listing
-from viewer.engines.langgraph.threads.sqlite import SqliteTables
-from viewer.engines.langgraph.threads.store import LangGraphStore
+from viewer.engines.langgraph.threads.store import LangGraphStore, SqliteTables
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.importing import import_location

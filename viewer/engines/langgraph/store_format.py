@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,9 +9,6 @@ from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores import DatabaseFile, SaverAddress, ServerAddress, protocol
-
-if TYPE_CHECKING:
-    from viewer.engines.langgraph.threads import Tables
 
 
 class Document(msgspec.Struct):
@@ -53,9 +49,10 @@ class LangGraphFormat(protocol.StoreFormat):
         known: KnownSecrets,
     ) -> protocol.IndexedStore:
         """The tables of a checkpoint saver in a database, or a project's saver itself."""
-        from viewer.engines.langgraph.threads.store import LangGraphStore
+        # It imports a database library, which only a reader process may do.
+        from viewer.engines.langgraph.threads.store import LangGraphStore, tables_in
 
-        return LangGraphStore(_tables_in(database, limits, known), formats, known)
+        return LangGraphStore(tables_in(database, limits, known), formats, known)
 
     def snapshot_of(self, body: bytes, entry: protocol.Entry, ids: protocol.RecordedIds) -> protocol.Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
@@ -82,25 +79,6 @@ class LangGraphFormat(protocol.StoreFormat):
             engine=ENGINE,
             step=metadata.step,
         )
-
-
-def _tables_in(
-    database: Path | DatabaseFile | ServerAddress | SaverAddress,
-    limits: protocol.ReadLimits,
-    known: KnownSecrets,
-) -> "Tables":
-    """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
-    if isinstance(database, ServerAddress):
-        from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
-
-        return PostgresqlTables(database, limits)
-    if isinstance(database, SaverAddress):
-        from viewer.engines.langgraph.threads.saver import SaverTables
-
-        return SaverTables(database, limits, known)
-    from viewer.engines.langgraph.threads.sqlite import SqliteTables
-
-    return SqliteTables(database, limits)
 
 
 STORE_FORMAT = LangGraphFormat()

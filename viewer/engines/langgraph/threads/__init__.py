@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
-from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.tables import CheckpointKey, Rows, ThreadRow
 from viewer.stores.protocol import ReadLimits
+
+if TYPE_CHECKING:
+    from viewer.engines.langgraph.decoding import Decoder
 
 Result = TypeVar("Result")
 CHECKPOINT_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "type", "checkpoint", "metadata"})
@@ -70,7 +72,7 @@ class Tables(Protocol):
         """
 
     def checkpoint(
-        self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
+        self, key: CheckpointKey, max_bytes: int, decoder: "Decoder | None" = None
     ) -> StoredCheckpoint:
         """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable.
 

@@ -8,8 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Self
 
+import apsw
 import msgspec
 
 from viewer.engines.langgraph import identifiers, super_steps
@@ -17,7 +19,14 @@ from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.identifiers import valid_text
 from viewer.engines.langgraph.super_steps import mapping
 from viewer.engines.langgraph.tables import CheckpointKey, ThreadRow, WriteRow
-from viewer.engines.langgraph.threads import Result, StoredCheckpoint, Tables
+from viewer.engines.langgraph.tables.sqlite import SqliteRows
+from viewer.engines.langgraph.threads import (
+    CHECKPOINT_COLUMNS,
+    WRITE_COLUMNS,
+    Result,
+    StoredCheckpoint,
+    Tables,
+)
 from viewer.engines.langgraph.threads.listing import index_of, rows_of
 from viewer.engines.langgraph.threads.rows import (
     ENGINE,
@@ -31,7 +40,9 @@ from viewer.engines.langgraph.threads.rows import (
 )
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.stores import protocol
+from viewer.stores import DatabaseFile, SaverAddress, ServerAddress, protocol
+from viewer.stores.sqlite_file import row_error
+from viewer.stores.sqlite_store import SqliteFile
 
 # The most bytes of bodies that are decoded to index a thread, for facts that only bodies record.
 MAX_INDEXED_BYTES = 32 * 1024 * 1024
@@ -436,3 +447,83 @@ def _written(decoder: Decoder, writes: Iterable[WriteRow], channel: str) -> list
     own = [write for write in writes if write.channel == channel and write.index >= 0]
     own.sort(key=lambda write: (write.task_path, write.task_id, write.index))
     return [written_value(decoder, write, write.value) for write in own]
+
+
+# The tables of an SQLite file. ``postgresql`` and ``saver`` have those of other stores.
+
+
+_CHECKPOINT_COLUMNS = CHECKPOINT_COLUMNS | {"checkpoint_id", "parent_checkpoint_id"}
+_WRITE_COLUMNS = WRITE_COLUMNS | {"value"}
+
+
+class SqliteTables(SqliteFile):
+    """``Tables`` of a file: ``checkpoints`` and ``writes``."""
+
+    kind: Literal["sqlite"] = "sqlite"
+    rows: SqliteRows
+
+    def read_schema(self) -> None:
+        """Check the columns of both tables. Raises LocationUnreadable."""
+        columns, of_checkpoints = self.plain_columns("checkpoints")
+        if not columns >= _CHECKPOINT_COLUMNS:
+            raise protocol.LocationUnreadable("langgraph.columns_missing", table="checkpoints")
+        columns, of_writes = self.plain_columns("writes")
+        if not columns >= _WRITE_COLUMNS:
+            raise protocol.LocationUnreadable("langgraph.columns_missing", table="writes")
+        self.rows = SqliteRows(self.database.run, columns, (of_checkpoints, of_writes))
+
+    @property
+    def finds_appended(self) -> bool:
+        """Whether rows and their digest are read from one state."""
+        return self.database.reads_one_state
+
+    def abandon(self) -> None:
+        """Does nothing: no other program reads the file for this one."""
+
+    def mark(self) -> str:
+        """Returns an empty text: the size and times of a file show that it has changed."""
+        return ""
+
+    def changed_threads(self, since: Mapping[str, str]) -> None:
+        """Returns None: a file that has not changed is not read at all."""
+
+    def retried(self, read: Callable[[], Result]) -> Result:
+        """What ``read`` returns, from one state of a file in WAL mode. Raises LocationUnreadable."""
+
+        def read_one_state() -> Result:
+            with self.database.one_state():
+                return read()
+
+        return super().retried(read_one_state)
+
+    def checkpoint(
+        self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
+    ) -> StoredCheckpoint:
+        """A checkpoint with its values. Raises Unreadable."""
+        try:
+            found = self.rows.checkpoint(key)
+        except (apsw.Error, MemoryError) as error:
+            raise row_error(error, self.limits) from None
+        if found is None:
+            raise protocol.Unavailable("store.row_vanished")
+        if found.size > max_bytes:
+            raise protocol.too_large(found.size, self.limits)
+        values = (decoder or Decoder(self.limits)).value(found.kind, found.body)
+        return StoredCheckpoint(found.parent_id or None, found.size, values, found.metadata)
+
+
+def tables_in(
+    database: Path | DatabaseFile | ServerAddress | SaverAddress,
+    limits: protocol.ReadLimits,
+    known: KnownSecrets,
+) -> Tables:
+    """The tables of a checkpoint saver. libpq is loaded only for a server."""
+    if isinstance(database, ServerAddress):
+        from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
+
+        return PostgresqlTables(database, limits)
+    if isinstance(database, SaverAddress):
+        from viewer.engines.langgraph.threads.saver import SaverTables
+
+        return SaverTables(database, limits, known)
+    return SqliteTables(database, limits)
