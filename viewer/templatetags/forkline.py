@@ -31,7 +31,7 @@ from viewer.presentation.hosts import ShownHost, asked_for, hosts_if_several, in
 from viewer.presentation.jobs import pages, status
 from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import Moment, job_colour, statuses_text, title_of, trigger_label
-from viewer.presentation.run.visible import Collapsing
+from viewer.presentation.run.window import Collapsing
 from viewer.records.hosts import is_stalled
 from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at

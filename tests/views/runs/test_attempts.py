@@ -9,8 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-from viewer.presentation.run.visible import Wanted
-from viewer.presentation.run.window import window_of
+from viewer.presentation.run.window import Wanted, window_of
 
 
 def attempt(checkpoint: Checkpoint, **values: Any) -> Job:

@@ -8,8 +8,7 @@ from django.urls import reverse
 
 from tests.lineage.generated_runs import branched_run, generated_run
 from viewer.models import Run
-from viewer.presentation.run.visible import ROWS, Collapsing, Wanted
-from viewer.presentation.run.window import Window, window_of
+from viewer.presentation.run.window import ROWS, Collapsing, Wanted, Window, window_of
 
 pytestmark = pytest.mark.postgresql
 

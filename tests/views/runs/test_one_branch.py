@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.visible import Wanted
-from viewer.presentation.run.window import window_of
+from viewer.presentation.run.window import Wanted, window_of
 from viewer.records.accounts import teammate
 
 pytestmark = pytest.mark.postgresql

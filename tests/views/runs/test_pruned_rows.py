@@ -7,8 +7,7 @@ from django.test import Client
 
 from tests.lineage.generated_runs import generated_run
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.visible import Wanted
-from viewer.presentation.run.window import window_of
+from viewer.presentation.run.window import Wanted, window_of
 
 
 @pytest.fixture

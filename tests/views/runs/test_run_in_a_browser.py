@@ -13,7 +13,7 @@ from tests.views.browsing import Open, opening
 from tests.views.forking import checked
 from tests.waiting import wait_until
 from viewer.models import Checkpoint, Job, Run
-from viewer.presentation.run.visible import ROWS
+from viewer.presentation.run.window import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

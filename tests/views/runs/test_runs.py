@@ -17,8 +17,7 @@ from tests.lineage.generated_runs import branched_run, generated_run
 from viewer.host.locations.importing import import_location
 from viewer.models import Annotation, Checkpoint, Job, Location, Run
 from viewer.presentation.run.branches import edited_checkpoints
-from viewer.presentation.run.visible import ROWS, Wanted
-from viewer.presentation.run.window import window_of
+from viewer.presentation.run.window import ROWS, Wanted, window_of
 
 pytestmark = pytest.mark.postgresql
 

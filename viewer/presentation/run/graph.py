@@ -13,8 +13,7 @@ from viewer.engines.contents import GraphEdge
 from viewer.formats import count_text
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.branches import RunStyles, shape_of, title_of
-from viewer.presentation.run.visible import chosen, failed
-from viewer.presentation.run.window import run_styles
+from viewer.presentation.run.window import chosen, failed, run_styles
 from viewer.records.lineage import graphs
 from viewer.records.lineage.graphs import SEPARATOR, Box, Frame, UnitDrawing, draw_units
 from viewer.records.lineage.lanes import Dot, Shape

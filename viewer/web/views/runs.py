@@ -9,24 +9,37 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.recorded_calls import call_name
+from viewer.formats import count_text
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
-from viewer.models import Job, Right, Run
+from viewer.models import Job, Right, Run, Sweep
 from viewer.presentation import spans
 from viewer.presentation.export import ALL_FORMATS
 from viewer.presentation.listing import MAX_QUERY
-from viewer.presentation.run import visible, window
 from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.graph import WantedGraph, graph_of
-from viewer.presentation.run.visible import Wanted
+from viewer.presentation.run.window import (
+    PARAMETERS,
+    Collapsing,
+    Wanted,
+    copy_texts,
+    jump_target,
+    listing_texts,
+    offered_jumps,
+    window_of,
+)
+from viewer.records.annotations import annotations_in, comments_in
 from viewer.records.audit import Audited, opens
 from viewer.records.lineage.graphs import NoLayout
+from viewer.records.lineage.tree import FaultCode
 from viewer.records.permissions import requires
 from viewer.validation import number_in
 from viewer.web.views.checkpoints import detail_context, selected_checkpoint
@@ -53,7 +66,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         response = render(request, "checkpoints/_detail.html", context)
     else:
         context |= _lineage_context(request, run, context["at"])
-        context["jumps"] = window.offered_jumps(run, context["branch"], checkpoint)
+        context["jumps"] = offered_jumps(run, context["branch"], checkpoint)
         response = render(request, "runs/page.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
@@ -83,8 +96,8 @@ def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.GET.get("of") == "timeline":
         return render(request, "runs/_branches.html", context | timeline_branches(run))
     context |= _branch_links(run, request)
-    context |= {"collapsing": visible.Collapsing.from_query(request.GET)}
-    context["others"] = kept_query(request, (*visible.PARAMETERS, "named"))
+    context |= {"collapsing": Collapsing.from_query(request.GET)}
+    context["others"] = kept_query(request, (*PARAMETERS, "named"))
     return render(request, "runs/_branches.html", context)
 
 
@@ -106,7 +119,7 @@ def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to a checkpoint of a branch or run, such as its head, if it has one."""
     run = _imported(uid)
     branch = request.GET.get("of") or request.GET.get("branch", "")
-    found = window.jump_target(run, request.GET.get("to", ""), branch)
+    found = jump_target(run, request.GET.get("to", ""), branch)
     if found is None:
         messages.info(request, _("There is no such checkpoint."))
     # What is collapsed stays so, apart from the selected checkpoint.
@@ -139,15 +152,15 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": [*window.listing_texts(run), *window.copy_texts(run), *window.fault_texts(run)]}
+    context |= {"faults": [*listing_texts(run), *copy_texts(run), *_fault_texts(run)]}
     if run.is_partly_listed:
         # The next request lists the other checkpoints, unless the worker already has.
         context["listing_trigger"] = ", load delay:2s" if "to" in request.GET else ", load"
     context["keep"] = kept_query(request)
-    context["others"] = kept_query(request, visible.PARAMETERS)
-    context["collapsing"] = collapsing = visible.Collapsing.from_query(request.GET)
+    context["others"] = kept_query(request, PARAMETERS)
+    context["collapsing"] = collapsing = Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
-    context |= window.run_head(run) | {"export_formats": ALL_FORMATS} | _branch_links(run, request)
+    context |= _run_head(run) | {"export_formats": ALL_FORMATS} | _branch_links(run, request)
     if request.GET.get("view") == "graph":
         try:
             opened = _opened(request)
@@ -159,7 +172,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     pruned = request.GET.get("pruned") == "shown"
     attempts = request.GET.get("attempts") == "shown"
     wanted = Wanted(at, only, branch, top, bottom, pruned, attempts, collapsing, mutes)
-    return context | {"window": window.window_of(run, wanted), "pruned_shown": pruned}
+    return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
 def _opened(request: HttpRequest) -> dict[str, int]:
@@ -179,6 +192,52 @@ def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:
     return f"&{kept.urlencode()}" if kept else ""
 
 
+# What the head of a run shows above its list, its lineage and its timeline alike.
+
+
+# Maximum number of the newest sweeps that are named.
+MAX_SWEEPS = 5
+
+
+def _run_head(run: Run) -> dict[str, Any]:
+    """Return the context of the head of a run: its annotation, sweeps, branches, and what its menu offers."""
+    kind = kind_of(engine_of(run.location), run.entity)
+    return {
+        "annotation": annotations_in(run).run,
+        # Called if several people use this server.
+        "open_discussions": lambda: comments_in(run).open_discussions().count(),
+        "groups": Sweep.objects.filter(checkpoint__run=run)[:MAX_SWEEPS],
+        # A called run starts only within its caller.
+        "can_run_again": kind.starts_new_runs and run.parent_id is None,
+        **branch_list(run),
+    }
+
+
+# Sentences about the lineage problems of a run.
+_FAULT_LABELS: dict[FaultCode, str | Promise] = {
+    FaultCode.SELF_PARENT: gettext_lazy(
+        "A checkpoint names itself as its parent: %(ids)s. It is shown without a parent."
+    ),
+    FaultCode.CYCLE: gettext_lazy(
+        "The parents of these checkpoints form a cycle: %(ids)s. The earliest one is shown without a parent."
+    ),
+    FaultCode.DUPLICATE_ID: gettext_lazy("Several checkpoints have the same id: %(ids)s. Each is shown."),
+}
+
+
+def _fault_texts(run: Run) -> list[str]:
+    """Return a sentence for each problem."""
+    return [
+        str(_FAULT_LABELS[FaultCode(fault["code"])]) % {"ids": _named_ids(fault["ids"], fault["count"])}
+        for fault in run.lineage_faults
+    ]
+
+
+def _named_ids(ids: list[str], count: int) -> str:
+    named, more = ", ".join(ids), count - len(ids)
+    return _("%(ids)s and %(count)s more") % {"ids": named, "count": count_text(more)} if more > 0 else named
+
+
 # The timeline of a run or a job.
 
 
@@ -189,7 +248,7 @@ def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
     ask(ImportRun(run.pk))
     found = spans.branch_spans(run, request.GET.get("branch", ""))
-    view = spans.timeline_of(found.spans, request.GET.get("span", ""), _window(request))
+    view = spans.timeline_of(found.spans, request.GET.get("span", ""), _timeline_window(request))
     context = {"run": run, "location": run.location, "timeline": view, "found": found}
     context |= {"branch": found.branch, **_fork(run, found, view)}
     if view.selected and (recording := found.checkpoint_of_call(view.selected)):
@@ -199,7 +258,7 @@ def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
         context |= {"why_empty": spans.why_branch_is_empty(found.checkpoints)}
         context |= {"failed_job": spans.failed_job(run, found.branch)}
     context |= {"view": "timeline", "at": request.GET.get("at", "")}
-    context |= window.run_head(run) | {"export_formats": ALL_FORMATS} | timeline_branches(run, found.branch)
+    context |= _run_head(run) | {"export_formats": ALL_FORMATS} | timeline_branches(run, found.branch)
     return render(request, "timeline/run.html", context)
 
 
@@ -218,7 +277,7 @@ def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
 def timeline_of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the timeline of a job."""
     job = get_object_or_404(Job.objects.select_related("location", "run"), pk=pk)
-    view = spans.timeline_of(spans.job_spans(job), request.GET.get("span", ""), _window(request))
+    view = spans.timeline_of(spans.job_spans(job), request.GET.get("span", ""), _timeline_window(request))
     context = {
         "job": job,
         "location": job.location,
@@ -228,7 +287,7 @@ def timeline_of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, "timeline/job.html", context)
 
 
-def _window(request: HttpRequest) -> tuple[float, float]:
+def _timeline_window(request: HttpRequest) -> tuple[float, float]:
     return spans.window_in(request.GET.get("from", ""), request.GET.get("to", ""))
 
 

@@ -32,8 +32,7 @@ from viewer.presentation.comparison_sides import compared_checkpoints
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, branch_list
-from viewer.presentation.run.visible import PARAMETERS, Collapsing, Wanted
-from viewer.presentation.run.window import window_of
+from viewer.presentation.run.window import PARAMETERS, Collapsing, Wanted, window_of
 from viewer.records.annotations import annotations_in
 from viewer.records.audit import act_as_link
 from viewer.records.bodies import body_of, contents_at
