@@ -1,7 +1,7 @@
 """What the kernel enforces for a process and its descendants: limits, Landlock and seccomp. Linux only.
 
 Python has no interface to Landlock and seccomp. Nothing here imports Django or the rest of Forkline, because
-the supervisor (viewer/host/jobs/sandbox/supervisor.py) starts for each run.
+the supervisor (viewer/host/jobs/supervisor.py) starts for each run.
 """
 
 from __future__ import annotations

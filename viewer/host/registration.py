@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.failures import folder_fault, log_failure
 from viewer.engines import all_engines
-from viewer.host.jobs.sandbox.probing import launchers
+from viewer.host.jobs.sandbox import launchers
 from viewer.host.projects import engine_version
 from viewer.messages.message import UserFacingError, plain_text
 from viewer.models import Host, Pool, Project

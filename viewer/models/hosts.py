@@ -99,7 +99,7 @@ class Host(models.Model):
     # Its allowed folders.
     folders = models.JSONField(default=list, blank=True)
     # Which launchers and networks work there, by name: empty, or why not
-    # (viewer/host/jobs/sandbox/probing.py).
+    # (viewer/host/jobs/sandbox.py).
     launchers = models.JSONField(default=dict, blank=True, db_default={})
     # How many jobs it runs at once, and its load average of a minute for each processor.
     slots = models.PositiveIntegerField(default=0)

@@ -358,7 +358,7 @@ class Job(Metered):
     # The units before which it stopped at a breakpoint. A resume continues there.
     stopped_before = models.JSONField(default=list, db_default=[], blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
-    # The sandbox and limits that were in force, as reported (viewer/host/jobs/sandbox/starting.py).
+    # The sandbox and limits that were in force, as reported (viewer/host/jobs/sandbox.py).
     isolation = models.JSONField(default=dict, blank=True, db_default={})
     # The project's code when it started; None if it could not be read, or if none of it runs.
     code = models.ForeignKey(RecordedCode, null=True, on_delete=models.SET_NULL, related_name="jobs")

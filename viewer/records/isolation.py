@@ -46,7 +46,7 @@ class Isolation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     ``allow`` are the only hosts and ports that a run reaches, if its network is ``hosts``. ``read`` and
     ``write`` are further folders that a run in a sandbox may use. ``trusted`` is what was open to
-    runs when this was set (viewer/host/jobs/sandbox/starting.py), and ``trusted_write`` what they may write.
+    runs when this was set (viewer/host/jobs/sandbox.py), and ``trusted_write`` what they may write.
     """
 
     launcher: Launcher = "process"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import MakeJob, finished
-from viewer.host.jobs.sandbox import probing
-from viewer.host.jobs.sandbox.starting import folders_to_read, folders_to_write
+from viewer.host.jobs.sandbox import folders_to_read, folders_to_write, launchers
 from viewer.models import Job, Project
 from viewer.records.isolation import IsolationRefused, change_isolation, isolation_of
 
@@ -24,7 +23,7 @@ WALLS = [
 @pytest.fixture(params=WALLS)
 def launcher(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    assert probing.launchers()[name] == "", f"{name} does not work here; scripts/system-packages has it"
+    assert launchers()[name] == "", f"{name} does not work here; scripts/system-packages has it"
     return name
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.jobs.conftest import MakeJob, followed
 from tests.jobs.isolation.conftest import ended, isolate, listener, result_of
 from tests.waiting import wait_until
-from viewer.host.jobs.sandbox.allowed_hosts import MAX_CONNECTIONS, Forwarder, endpoints, files
+from viewer.host.jobs.allowed_hosts import MAX_CONNECTIONS, Forwarder, endpoints, files
 from viewer.models import Job, Project
 from viewer.records.isolation import IsolationRefused, allowed_host, isolation_of
 

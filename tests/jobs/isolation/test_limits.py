@@ -16,11 +16,10 @@ from tests.jobs.isolation.conftest import ended, isolate
 from tests.waiting import wait_until
 from viewer.data_folder.locks import FileLock
 from viewer.host import kernel
+from viewer.host.jobs import process_tree, sandbox
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.process_tree import QUIET_LISTINGS
 from viewer.host.jobs.processes import leader_of
-from viewer.host.jobs.sandbox import probing, supervisor
 from viewer.launching.start import send_answer
 from viewer.models import Job, Project, Question
 from viewer.records.isolation import (
@@ -113,9 +112,9 @@ def test_a_cancelled_run_that_runs_away_is_caught(
 
 def test_a_supervisor_ends_what_a_listing_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, missed = (subprocess.Popen(["sleep", "60"]) for _number in range(2))
-    listings = iter([*[{kept.pid}] * (QUIET_LISTINGS + 2), {kept.pid, missed.pid}])
-    monkeypatch.setattr(supervisor, "descendants_of", lambda _process: next(listings, {kept.pid}))
-    supervisor.end_descendants(keep=kept.pid)
+    listings = iter([*[{kept.pid}] * (process_tree.QUIET_LISTINGS + 2), {kept.pid, missed.pid}])
+    monkeypatch.setattr(process_tree, "descendants_of", lambda _process: next(listings, {kept.pid}))
+    process_tree.end_descendants(keep=kept.pid)
     assert (kept.wait(), missed.wait(timeout=60)) == (-signal.SIGKILL, -signal.SIGKILL)
 
 
@@ -128,9 +127,9 @@ def test_a_supervisor_ends_the_others_if_one_is_another_users(monkeypatch: pytes
     send = os.kill
     foreign, own = (subprocess.Popen(["sleep", "60"]) for _number in range(2))
     monkeypatch.setattr(os, "kill", refuses)
-    monkeypatch.setattr(supervisor, "SECONDS_TO_DIE", 0.1)
-    monkeypatch.setattr(supervisor, "descendants_of", lambda _process: {foreign.pid, own.pid})
-    supervisor.end_descendants()
+    monkeypatch.setattr(process_tree, "SECONDS_TO_DIE", 0.1)
+    monkeypatch.setattr(process_tree, "descendants_of", lambda _process: {foreign.pid, own.pid})
+    process_tree.end_descendants()
     monkeypatch.undo()
     foreign.kill()
     assert own.poll() is not None and foreign.wait() == -signal.SIGKILL
@@ -187,7 +186,7 @@ def test_memory_that_a_process_hides_is_counted() -> None:
             os.write(writing, b"x")
             time.sleep(60 + len(kept) * 0)
         os.read(reading, 1)
-        found = supervisor.shared_once([psutil.Process(hidden)])
+        found = process_tree.shared_once([psutil.Process(hidden)])
         os.kill(hidden, signal.SIGKILL)
         os._exit(0 if found > 50_000_000 else 1)
     assert os.waitpid(child, 0)[1] == 0
@@ -219,16 +218,16 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 def test_a_launcher_is_offered_only_where_it_was_tried() -> None:
-    found = probing.launchers()
+    found = sandbox.launchers()
     assert found["process"] == "" and set(found) == {*LAUNCHERS, ALLOWED_HOSTS}
     assert missing(Isolation(launcher="landlock"), {}) is not None
     assert missing(Isolation(launcher="landlock"), {"landlock": ""}) is None
-    assert probing.reason_of(["no-such-program"]) == "no-such-program is not installed"
-    assert probing.reason_of([sys.executable, "-c", "raise SystemExit('no bus')"]) == "no bus"
+    assert sandbox.reason_of(["no-such-program"]) == "no-such-program is not installed"
+    assert sandbox.reason_of([sys.executable, "-c", "raise SystemExit('no bus')"]) == "no bus"
 
 
 def test_allowed_hosts_are_really_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert probing.launchers()[ALLOWED_HOSTS] == probing.without_allowed_hosts() == ""
+    assert sandbox.launchers()[ALLOWED_HOSTS] == sandbox.without_allowed_hosts() == ""
     wanted = Isolation(launcher="bubblewrap", network="hosts", allow=("a:1",))
     found = {"bubblewrap": "", ALLOWED_HOSTS: "setns is forbidden"}
     refusal = missing(wanted, found)
@@ -237,11 +236,11 @@ def test_allowed_hosts_are_really_tried(monkeypatch: pytest.MonkeyPatch) -> None
     # The other networks of bubblewrap need nothing of this.
     assert missing(Isolation(launcher="bubblewrap", network="none"), found) is None
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "No such file" in probing.without_allowed_hosts()
+    assert "No such file" in sandbox.without_allowed_hosts()
 
 
 def test_the_command_of_a_scope_has_its_limits() -> None:
-    command = probing.scope_command({"memory_mb": 512, "processes": 20})
+    command = sandbox.scope_command({"memory_mb": 512, "processes": 20})
     assert command[0] == "systemd-run" and "--scope" in command and command[-1] == "--"
     assert "MemoryMax=512M" in command and "TasksMax=20" in command
 
@@ -266,19 +265,19 @@ def test_what_the_kernel_refuses_in_a_scope_is_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Only the control group is made up: CI has no systemd that starts scopes."""
-    monkeypatch.setattr(supervisor, "CONTROL_GROUPS", tmp_path)
+    monkeypatch.setattr(process_tree, "CONTROL_GROUPS", tmp_path)
     limits = {"memory_mb": 150, "processes": 40}
-    memory, tasks = supervisor.control_group("memory"), supervisor.control_group("pids")
+    memory, tasks = process_tree.control_group("memory"), process_tree.control_group("pids")
     for folder in (memory, tasks):
         folder.mkdir(parents=True, exist_ok=True)
     events = memory / ("memory.oom_control" if version == 1 else "memory.events")
     events.write_text("oom_kill 0\n")
     (tasks / "pids.events").write_text("max 0\n")
-    assert supervisor.refused_in_scope(limits) == ""
+    assert process_tree.refused_in_scope(limits) == ""
     (tasks / "pids.events").write_text("max 3\n")
-    assert supervisor.refused_in_scope(limits) == "processes"
-    assert supervisor.refused_in_scope({"memory_mb": 150}) == ""
+    assert process_tree.refused_in_scope(limits) == "processes"
+    assert process_tree.refused_in_scope({"memory_mb": 150}) == ""
     events.write_text("under_oom 0\noom_kill 1\n")
-    assert supervisor.refused_in_scope(limits) == "memory_mb"
-    supervisor.forbid_new_processes()
+    assert process_tree.refused_in_scope(limits) == "memory_mb"
+    process_tree.forbid_new_processes()
     assert (tasks / "pids.max").read_text() == "1"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from viewer.host.jobs.sandbox import mounts
+from viewer.host.jobs.supervisor import mounts_are_complete
 
 # As bubblewrap does at its end: the former root stays above the new one until it is unmounted.
 PIVOTING = """
@@ -35,8 +35,8 @@ def test_mounts_are_complete_once_the_former_root_is_unmounted(tmp_path: Path) -
         complete = {}
         for _ in range(2):
             step = child.stdout.readline().strip()
-            complete[step] = mounts.are_complete(child.pid, str(temporary))
+            complete[step] = mounts_are_complete(child.pid, str(temporary))
             child.stdin.write("\n")
             child.stdin.flush()
     assert complete == {"pivoted": False, "unmounted": True}
-    assert not mounts.are_complete(child.pid, str(temporary)), "a process that has ended has no mounts"
+    assert not mounts_are_complete(child.pid, str(temporary)), "a process that has ended has no mounts"

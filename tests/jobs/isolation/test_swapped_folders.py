@@ -10,8 +10,8 @@ import pytest
 from tests.jobs.conftest import MakeJob, finished
 from tests.jobs.isolation.conftest import isolate
 from tests.jobs.isolation.test_planted_links import NOTHING, reached
-from viewer.host.jobs.sandbox import probing, starting
-from viewer.host.jobs.sandbox.starting import OpenPaths
+from viewer.host.jobs import sandbox
+from viewer.host.jobs.sandbox import OpenPaths
 from viewer.models import Location, Project
 
 SECRET = "KEY=sk-of-the-user"
@@ -64,7 +64,7 @@ def test_a_link_that_appears_after_the_paths_were_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(project, location, launcher, by, inner)
-    job, chosen = make_job("attacks.py"), starting.open_paths
+    job, chosen = make_job("attacks.py"), sandbox.open_paths
 
     def chosen_too_early(*given: object) -> OpenPaths:
         found = chosen(*given)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_a_link_that_appears_after_the_paths_were_chosen(
         inner.symlink_to(victim)
         return found
 
-    monkeypatch.setattr(starting, "open_paths", chosen_too_early)
+    monkeypatch.setattr(sandbox, "open_paths", chosen_too_early)
     finished(job)
     assert reached(job) == [] and (victim / "file").read_text() == SECRET
     assert [path.name for path in victim.iterdir()] == ["file"]
@@ -91,7 +91,7 @@ def test_a_link_that_appears_while_bubblewrap_mounts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    probing.launchers()
+    sandbox.launchers()
     other = Path(project.folder) / "other"
     other.mkdir()
     (other / ".env").write_text(SECRET)

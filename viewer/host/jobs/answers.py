@@ -14,7 +14,7 @@ from viewer.host.jobs import checkout, code, events, preflight, prewarm, retenti
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.kept_keys import keepable_keys
-from viewer.host.jobs.sandbox.starting import folders_to_read, folders_to_write, isolation_for
+from viewer.host.jobs.sandbox import folders_to_read, folders_to_write, isolation_for
 from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
 from viewer.host.project_secrets import redact_jobs_again

@@ -30,7 +30,7 @@ from viewer.host.jobs.environment import runnable, runner_environment, store_var
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.process_tree import kill_session
-from viewer.host.jobs.sandbox.starting import refuse_isolated
+from viewer.host.jobs.sandbox import refuse_isolated
 from viewer.host.locations.sources import NotConfigured, read_limits, register_savers
 from viewer.host.permitted import refuse_source
 from viewer.host.project_secrets import secrets_for

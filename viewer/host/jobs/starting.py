@@ -33,7 +33,7 @@ from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.kept_keys import keep_keys, proxy_address
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.sandbox.starting import isolation_for, refuse_other_database, start_isolated
+from viewer.host.jobs.sandbox import isolation_for, refuse_other_database, start_isolated
 from viewer.host.jobs.savers import copy_from_saver, is_in_saver, sends_store, source_in, store_of_other_host
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run

@@ -1,4 +1,4 @@
-"""Starts a run in the sandbox and limits of its project, and returns what is in force."""
+"""The isolation of runs: what of it works on this machine, which files stay open, and the start itself."""
 
 import json
 import os
@@ -9,27 +9,162 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from viewer.engines.runner_protocol import Request
+from viewer.host import kernel
 from viewer.host.confined import PROGRAMS, closed_paths, is_within, parts_without, real_paths
+from viewer.host.jobs import supervisor
 from viewer.host.jobs.environment import GUARD, MARKER, MAX_PTH_BYTES, path_entries
 from viewer.host.jobs.files import JobStorage
 from viewer.host.jobs.kept_keys import refuse_other_file
 from viewer.host.jobs.process_tree import kill_tree
-from viewer.host.jobs.sandbox import probing
-from viewer.host.jobs.sandbox.supervisor import SupervisorRequest, in_memory
 from viewer.host.jobs.spool import TEMPORARY
 from viewer.host.locations.sources import server_of
 from viewer.host.projects import CERTIFICATES, NO_PROXY, OF_HOME, PROXIES
 from viewer.host_requests import JobRefused
 from viewer.models import Location, Project
-from viewer.records.isolation import Isolation, IsolationRefused, allowed_host, isolation_of, missing
+from viewer.records.isolation import (
+    ALLOWED_HOSTS,
+    Isolation,
+    IsolationRefused,
+    allowed_host,
+    isolation_of,
+    missing,
+)
 from viewer.validation import content_at
+
+# The launchers and networks that work on this machine. Each is really tried, because rules of the system may
+# forbid it.
+
+PROBE_SECONDS = 10
+
+
+@cache
+def launchers() -> dict[str, str]:
+    """The launchers by name, and a network of allowed hosts.
+
+    Each has an empty text if it works here, else why not, as the system says it.
+    """
+    # What its runs have written is read behind Landlock (viewer/host/confined.py).
+    bubblewrap = without_filter() or without_landlock(1) or reason_of(BUBBLEWRAP)
+    return {
+        "process": "",
+        "systemd": reason_of([*scope_command(), "true"]),
+        "bubblewrap": bubblewrap,
+        "landlock": without_filter() or without_landlock(kernel.TRUNCATE_ABI),
+        ALLOWED_HOSTS: bubblewrap or without_allowed_hosts(),
+    }
+
+
+BUBBLEWRAP = [
+    *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+    *("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--size", "1048576"),
+    *("--tmpfs", "/dev/shm"),  # noqa: S108
+    *("--cap-drop", "ALL", "--die-with-parent", "true"),
+]
+
+
+def scope_command(limits: dict[str, int] | None = None) -> list[str]:
+    """The start of a command line that runs the rest in a new scope of systemd, with these limits."""
+    found = ["systemd-run", *(["--user"] if os.getuid() else []), "--scope", "--quiet", "--collect"]
+    limits = limits or {}
+    if "memory_mb" in limits:
+        found += ["-p", f"MemoryMax={limits['memory_mb']}M", "-p", "MemorySwapMax=0"]
+    if "processes" in limits:
+        # With the supervisor.
+        found += ["-p", f"TasksMax={limits['processes']}"]
+    return [*found, "--"]
+
+
+def reason_of(command: list[str]) -> str:
+    """Why a command does not succeed; empty if it does."""
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+        )
+    except FileNotFoundError:
+        return f"{command[0]} is not installed"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return (_last_line(done.stderr) or f"status {done.returncode}") if done.returncode else ""
+
+
+def _last_line(printed: bytes) -> str:
+    """The last line that a program has printed; empty for none."""
+    return "".join(printed.decode(errors="replace").strip().splitlines()[-1:])[:300]
+
+
+def without_landlock(least: int) -> str:
+    """Why Landlock cannot be used; empty if it can. Truncating files is closed from ``TRUNCATE_ABI``."""
+    try:
+        version = kernel.landlock_version()
+    except OSError as error:
+        return f"the kernel has no Landlock, or it is switched off: {error.strerror}"
+    if version < least:
+        return f"the kernel has version {version} of Landlock, which does not close truncating"
+    return ""
+
+
+def without_filter() -> str:
+    """Why system calls cannot be filtered; empty if they can."""
+    return "" if kernel.has_filter() else f"the filter of system calls does not know {os.uname().machine}"
+
+
+def without_allowed_hosts() -> str:
+    """Why no run can be limited to allowed hosts; empty if one can: ``true`` is started so.
+
+    Nothing is sent to the hosts, a name and an address that exist nowhere.
+    """
+    with TemporaryDirectory() as folder, TemporaryFile() as report:
+        request = supervisor.SupervisorRequest(
+            command=["/bin/true"],
+            cwd="/",
+            environment={},
+            launcher="bubblewrap",
+            network="hosts",
+            allow=["probe.invalid:443"],
+            hosts=[("probe.invalid", 443), ("192.0.2.1", 443)],
+            limits={},
+            read=real_paths(PROGRAMS),
+            write=[],
+            closed=[],
+            folder=folder,
+            temporary=folder,
+            hidden=folder,
+            umask=0o077,
+            seconds_to_end=1.0,
+            report=report.fileno(),
+        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", supervisor.__file__],
+                check=False,
+                input=json.dumps(request).encode(),
+                capture_output=True,
+                timeout=PROBE_SECONDS,
+                start_new_session=True,
+                pass_fds=(report.fileno(),),
+            )
+            report.seek(0)
+            answer = json.loads(report.read() or b"{}")
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return str(error)[:300]
+    if "in_force" in answer:
+        return ""
+    # What bubblewrap itself prints says more.
+    return _last_line(done.stderr) or str(answer.get("refused") or f"status {done.returncode}")[:300]
+
 
 # Which files a run in a sandbox may open: the least that it needs to run as it does outside one.
 
@@ -46,7 +181,7 @@ SYSTEM = (
 # In bubblewrap, these processes have their own folder.
 OF_LANDLOCK = ("/proc",)
 # The package ``viewer``: the runners, and what they load by path.
-FORKLINE = Path(__file__).resolve().parents[3]
+FORKLINE = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -160,7 +295,6 @@ def _linked(folder: Path) -> Iterator[str]:
 
 # The start itself.
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SECONDS_TO_REPORT = 90
 MAX_REPORT_BYTES = 64 * 1024
 # Of the supervisor, which is outside the sandbox: nothing of the project's environment.
@@ -177,7 +311,7 @@ def isolation_for(project: Project) -> Isolation:
         raise JobRefused(refused.message) from None
     if isolation.is_off:
         return isolation
-    if reason := missing(isolation, probing.launchers()):
+    if reason := missing(isolation, launchers()):
         raise JobRefused(reason)
     if isolation.is_sandboxed:
         refuse_other_file(project)
@@ -257,7 +391,7 @@ def start_isolated(
     reading, report = os.pipe()
     with open(reading, "rb", buffering=0) as reported:
         with open(report, "wb", buffering=0):
-            document = SupervisorRequest(
+            document = supervisor.SupervisorRequest(
                 command=list(command),
                 cwd=folder,
                 environment=variables,
@@ -276,11 +410,11 @@ def start_isolated(
                 seconds_to_end=settings.CANCEL_GRACE_SECONDS * OF_GRACE,
                 report=report,
             )
-            scope = probing.scope_command(isolation.limits) if isolation.launcher == "systemd" else []
-            given, _number = in_memory(json.dumps(document).encode())
+            scope = scope_command(isolation.limits) if isolation.launcher == "systemd" else []
+            given, _number = supervisor.in_memory(json.dumps(document).encode())
             with given:
                 process = subprocess.Popen(
-                    [*scope, sys.executable, "-I", str(SUPERVISOR)],
+                    [*scope, sys.executable, "-I", supervisor.__file__],
                     env={name: os.environ[name] for name in OF_SUPERVISOR if name in os.environ}
                     | {MARKER: storage.name},
                     stdin=given,

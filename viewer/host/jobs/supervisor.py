@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
+import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,33 +28,20 @@ from typing import Any, NoReturn, TypedDict
 
 if __name__ == "__main__":
     # ``-I`` leaves this out, so that no variable can name another place.
-    sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import psutil
 
 from viewer.host import kernel
 from viewer.host.jobs import spool
-from viewer.host.jobs.process_tree import QUIET_LISTINGS, descendants_of, signal_each
-from viewer.host.jobs.sandbox import mounts
+from viewer.host.jobs.process_tree import control_group, end_descendants, tasks_of_user, watch
 
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
 # Of each limit: the controller, its file in the second or first version, and the unit.
 LIMITS_OF_SCOPE = {
     "memory_mb": ("memory", ("memory.max", "memory.limit_in_bytes"), 1024**2),
     "processes": ("pids", ("pids.max",), 1),
 }
-# Where the kernel counts what it has refused or killed.
-EVENTS_OF_SCOPE = (
-    ("memory_mb", "memory", "memory.events", "oom_kill"),
-    ("memory_mb", "memory", "memory.oom_control", "oom_kill"),
-    ("processes", "pids", "pids.events", "max"),
-)
-LIMIT_POLL_SECONDS = 0.1
 SECONDS_TO_START = 60
-# Descendants that start others faster than they are stopped are killed after this time.
-SECONDS_TO_STOP = 1.0
-# For the descendants that were killed, since one of them has ended.
-SECONDS_TO_DIE = 10.0
 # Shared memory of a sandbox, as much as Docker has it.
 SHARED_MEMORY_BYTES = 64 * 1024**2
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108
@@ -112,7 +102,7 @@ def main() -> NoReturn:
         sys.exit(1)
     answer(request["report"], {"in_force": facts})
     try:
-        status, limit = watch(child, request)
+        status, limit = watch(child, request["limits"], request["launcher"], request["seconds_to_end"])
     finally:
         end_descendants()
     if limit:
@@ -149,16 +139,6 @@ def start(request: SupervisorRequest) -> tuple[int, dict[str, Any]]:
     return child, facts | found
 
 
-def tasks_of_user() -> int:
-    """The processes and threads of this user, which the kernel counts against its limit of them."""
-    count = 0
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.uids().real == os.getuid():
-                count += process.num_threads()
-    return count
-
-
 def scope_facts(enforced_by: dict[str, str], limits: Mapping[str, int]) -> dict[str, Any]:
     """What the control group of this scope enforces. Raises NotStarted if it lacks what was asked for."""
     if not control_group("").name.endswith(".scope"):
@@ -174,30 +154,6 @@ def scope_facts(enforced_by: dict[str, str], limits: Mapping[str, int]) -> dict[
             raise NotStarted(f"{file.name} of the scope is {text}")
         enforced_by[name] = "systemd"
     return {"scope": control_group("").name}
-
-
-def control_group(controller: str) -> Path:
-    """The folder of this process's control group. In their first version, each controller has its own."""
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    groups = dict(line.split(":", 2)[1:] for line in lines)
-    own = f"{controller}/{groups[controller]}" if controller in groups else groups.get("", "")
-    return CONTROL_GROUPS / own.lstrip("/")
-
-
-def refused_in_scope(limits: Mapping[str, int]) -> str:
-    """The limit at which the kernel has refused or killed something of this scope; empty for none."""
-    for limit, controller, file, name in EVENTS_OF_SCOPE:
-        with suppress(FileNotFoundError):
-            lines = (control_group(controller) / file).read_text().splitlines()
-            if limit in limits and int(dict(line.split() for line in lines).get(name, 0)):
-                return limit
-    return ""
-
-
-def forbid_new_processes() -> None:
-    """Let no process of this scope start another, if the kernel counts them, so that none can run away."""
-    with suppress(OSError):
-        (control_group("pids") / "pids.max").write_text("1")
 
 
 # A run without other mounts: a plain process with limits, one in a scope, or one behind Landlock.
@@ -289,7 +245,7 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
     files: dict[str, tuple[Any, int]] = {}
     if hosts:
         # Only here, because it needs asyncio.
-        from viewer.host.jobs.sandbox import allowed_hosts
+        from viewer.host.jobs import allowed_hosts
 
         files = {path: in_memory(data) for path, data in allowed_hosts.files(hosts).items()}
     found = bubblewrap_options(request, {path: number for path, (_file, number) in files.items()})
@@ -341,38 +297,6 @@ def start_bubblewrap(request: SupervisorRequest, other_tasks: int | None) -> tup
     return child, facts | ({"hosts": request["allow"]} if hosts else {})
 
 
-def mount_targets(request: SupervisorRequest) -> dict[str, set[mounts.Identity]]:
-    """What bubblewrap may mount, by where it may. Links were followed when the paths were chosen."""
-    may_write = mounts.identities(request["write"])
-    may_read = mounts.identities(request["read"]) | may_write
-    temporary = mounts.identities([request["temporary"]])
-    found = dict.fromkeys(request["read"], may_read) | dict.fromkeys(request["write"], may_write)
-    return found | dict.fromkeys(TEMPORARY_FOLDERS, temporary)
-
-
-def refuse_other_mounts(
-    child: int,
-    process: int,
-    request: SupervisorRequest,
-    targets: Mapping[str, set[mounts.Identity]],
-    files: Collection[str],
-    end: float,
-) -> None:
-    """Raise NotStarted if another run has led bubblewrap elsewhere. The run of this process waits meanwhile.
-
-    ``files`` are made for the run.
-    """
-    while not mounts.are_complete(process, request["temporary"]):
-        has_ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if has_ended or time.monotonic() > end:
-            raise NotStarted(ended_text(child))
-        time.sleep(0.005)
-    # A program may have replaced a file of the system since then.
-    found = {target: may_be | targets[target] for target, may_be in mount_targets(request).items()}
-    if wrong := mounts.wrong_mount(process, found, request["closed"], files):
-        raise NotStarted(f"{wrong} leads elsewhere than when the run was prepared")
-
-
 def in_memory(data: bytes) -> tuple[Any, int]:
     """An anonymous file with these bytes, and its descriptor. It is on no disk."""
     file = os.fdopen(os.memfd_create("forkline"), "w+b")
@@ -419,6 +343,154 @@ def bubblewrap_options(request: SupervisorRequest, files: Mapping[str, int]) -> 
     for name, value in request["environment"].items():
         options += ["--setenv", name, value]
     return options
+
+
+# What bubblewrap has mounted before the run starts: it takes paths, which may lead elsewhere by then.
+#
+# Another run that may write a folder can replace what is in it by links, also those on which something is
+# mounted. What is mounted stays, so the check is final.
+
+# A device and a number.
+Identity = tuple[int, int]
+# What bubblewrap mounts itself, by file system.
+OWN_MOUNTS = {
+    **{"/": "tmpfs", "/dev": "tmpfs", "/dev/shm": "tmpfs"},  # noqa: S108
+    **{"/dev/pts": "devpts", "/dev/mqueue": "mqueue"},
+}
+OWN_DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "console")}
+ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def mount_targets(request: SupervisorRequest) -> dict[str, set[Identity]]:
+    """What bubblewrap may mount, by where it may. Links were followed when the paths were chosen."""
+    may_write = identities(request["write"])
+    may_read = identities(request["read"]) | may_write
+    temporary = identities([request["temporary"]])
+    found = dict.fromkeys(request["read"], may_read) | dict.fromkeys(request["write"], may_write)
+    return found | dict.fromkeys(TEMPORARY_FOLDERS, temporary)
+
+
+def refuse_other_mounts(
+    child: int,
+    process: int,
+    request: SupervisorRequest,
+    targets: Mapping[str, set[Identity]],
+    files: Collection[str],
+    end: float,
+) -> None:
+    """Raise NotStarted if another run has led bubblewrap elsewhere. The run of this process waits meanwhile.
+
+    ``files`` are made for the run.
+    """
+    while not mounts_are_complete(process, request["temporary"]):
+        has_ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if has_ended or time.monotonic() > end:
+            raise NotStarted(ended_text(child))
+        time.sleep(0.005)
+    # A program may have replaced a file of the system since then.
+    found = {target: may_be | targets[target] for target, may_be in mount_targets(request).items()}
+    if wrong := wrong_mount(process, found, request["closed"], files):
+        raise NotStarted(f"{wrong} leads elsewhere than when the run was prepared")
+
+
+def identities(paths: Iterable[str]) -> set[Identity]:
+    """What is at these paths, but for those that lead through a link."""
+    found = set()
+    for path in paths:
+        with suppress(OSError):
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                if str(Path(f"/proc/self/fd/{opened}").readlink()) == path:
+                    found.add(_identity(os.fstat(opened)))
+            finally:
+                os.close(opened)
+    return found
+
+
+def mounts_are_complete(process: int, temporary: str) -> bool:
+    """Whether a process in bubblewrap sees its own ``/tmp``, and so everything that is mounted."""
+    if _identity_of(seen(process, "/tmp")) != _identity(Path(temporary).stat()):  # noqa: S108
+        return False
+    # bubblewrap unmounts its former root last.
+    with suppress(OSError):
+        return [point for point, _kind in mounts_of(process)].count("/") == 1
+    return False
+
+
+def wrong_mount(
+    process: int, targets: Mapping[str, set[Identity]], closed: Collection[str], files: Collection[str]
+) -> str:
+    """Where a process sees something that was not chosen; empty if it does so nowhere.
+
+    ``targets`` are the paths at which something may be mounted, with what that may be. Nothing of what is
+    outside may be at those in ``closed``, and ``files`` are made for this run.
+    """
+    mounted = mounts_of(process)
+    outside = {point for point, _kind in mounts_of(os.getpid())}
+    times = Counter(point for point, _kind in mounted)
+    for point, kind in mounted:
+        if point in targets or point in closed or point in files:
+            continue
+        is_own = times[point] == 1 and (OWN_MOUNTS.get(point) == kind or _is_device(process, point))
+        # bubblewrap protects parts of /proc so. Mounts outside come with the folders that they are in.
+        is_within = any(point.startswith(f"{target.rstrip('/')}/") for target in targets)
+        if not (
+            is_own
+            or (kind == "proc" and f"{point}/".startswith("/proc/"))
+            or (is_within and point in outside)
+        ):
+            return point
+    for target, may_be in targets.items():
+        found = None if target in closed or target in files else seen(process, target)
+        if found is not None and not stat.S_ISLNK(found.st_mode) and _identity(found) not in may_be:
+            return target
+    for target in closed:
+        with suppress(OSError):
+            if _identity_of(seen(process, target)) == _identity(Path(target).stat()):
+                return target
+    return ""
+
+
+def mounts_of(process: int) -> list[tuple[str, str]]:
+    """Where something is mounted, and the type of its file system. Raises OSError."""
+    found = []
+    for line in Path(f"/proc/{process}/mountinfo").read_text(errors="surrogateescape").splitlines():
+        before, _mark, after = line.partition(" - ")
+        point = ESCAPED.sub(lambda one: chr(int(one[1], 8)), before.split(" ")[4])
+        found.append((point, after.split(" ", 1)[0]))
+    return found
+
+
+def seen(process: int, path: str) -> os.stat_result | None:
+    """What a process sees at a path; None if that is nothing, or behind a link."""
+    opened = -1
+    try:
+        opened = os.open(f"/proc/{process}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in Path(path).parts[1:]:
+            above, opened = opened, os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened)
+            os.close(above)
+        return os.fstat(opened)
+    except OSError:
+        return None
+    finally:
+        if opened >= 0:
+            os.close(opened)
+
+
+def _is_device(process: int, point: str) -> bool:
+    found = seen(process, point) if point in OWN_DEVICES else None
+    return found is not None and stat.S_ISCHR(found.st_mode)
+
+
+def _identity_of(status: os.stat_result | None) -> Identity | None:
+    return _identity(status) if status else None
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+# What is in force once bubblewrap has started the run.
 
 
 def bubblewrap_facts(
@@ -519,135 +591,7 @@ def _namespace(process: int | str, name: str) -> str:
     return str(Path(f"/proc/{process}/ns/{name}").readlink())
 
 
-# The limits of all processes of a run together, and its end.
-
-
-def watch(child: int, request: SupervisorRequest) -> tuple[int, str]:
-    """Wait for the end of the run. Return its wait status, and the limit that ended it, or an empty text.
-
-    After SIGTERM, it is ended in time: who kills this process as well could miss a descendant, which would
-    then belong to nobody.
-    """
-    limits, seconds_to_end = request["limits"], request["seconds_to_end"]
-    # The processes that are not the run's own.
-    uncounted = 2 if request["launcher"] == "bubblewrap" else 0
-    is_in_scope = request["launcher"] == "systemd"
-    started = time.monotonic()
-    wall = limits.get("wall_seconds")
-    is_measured = bool({"memory_mb", "cpu_seconds", "processes"} & limits.keys())
-    descriptor = os.pidfd_open(child)
-    polled = select.poll()
-    polled.register(descriptor, select.POLLIN)
-    ends, woken = started + wall if wall else None, _wake_at_signals()
-    polled.register(woken, select.POLLIN)
-    terminated: list[float] = []
-    signal.signal(signal.SIGTERM, lambda _number, _frame: terminated.append(time.monotonic()))
-    while True:
-        due = min(
-            (one for one in (ends, *(at + seconds_to_end for at in terminated[:1])) if one), default=None
-        )
-        left = None if due is None else max(0.0, due - time.monotonic())
-        pause = LIMIT_POLL_SECONDS if is_measured else left
-        polled.poll(None if pause is None else min(pause, pause if left is None else left) * 1000 + 1)
-        with suppress(BlockingIOError):
-            os.read(woken, 4096)
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            os.close(descriptor)
-            return status, refused_in_scope(limits) if is_in_scope else ""
-        reap(child)
-        now = time.monotonic()
-        is_terminated = bool(terminated) and now - terminated[0] >= seconds_to_end
-        limit = "wall_seconds" if ends and now >= ends else reached(limits, uncounted)
-        limit = limit or (refused_in_scope(limits) if is_in_scope else "")
-        if limit or is_terminated:
-            os.close(descriptor)
-            if is_in_scope:
-                forbid_new_processes()
-            end_descendants(keep=child)
-            _pid, status = os.waitpid(child, 0)
-            return status, "" if is_terminated else limit
-
-
-def _wake_at_signals() -> int:
-    """A descriptor that can be read after a signal. Otherwise, waiting continues after its handler."""
-    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    return reading
-
-
-def reap(child: int) -> None:
-    """Wait for descendants whose parent has exited, so that their processor time is counted."""
-    for process in psutil.Process().children():
-        if process.pid != child:
-            with suppress(OSError):
-                os.waitpid(process.pid, os.WNOHANG)
-
-
-def reached(limits: Mapping[str, int], uncounted: int) -> str:
-    """The limit that all processes of the run together have reached; empty for none."""
-    if not {"memory_mb", "cpu_seconds", "processes"} & limits.keys():
-        return ""
-    memory, tasks = 0, -uncounted
-    found = psutil.Process().children(recursive=True)
-    own = os.times()
-    seconds = own.children_user + own.children_system
-    for process in found:
-        with suppress(psutil.Error), process.oneshot():
-            times = process.cpu_times()
-            seconds += times.user + times.system + times.children_user + times.children_system
-            tasks += process.num_threads()
-            memory += process.memory_info().rss
-    most = limits.get("memory_mb", 0) * 1024**2
-    if most and memory > most and shared_once(found) > most:
-        return "memory_mb"
-    if 0 < limits.get("cpu_seconds", 0) <= seconds:
-        return "cpu_seconds"
-    return "processes" if 0 < limits.get("processes", 0) < tasks else ""
-
-
-def shared_once(processes: Iterable[psutil.Process]) -> int:
-    """The memory of processes in bytes, in which what they share counts once.
-
-    What a process shares cannot be read if it has forbidden that with ``PR_SET_DUMPABLE``.
-    """
-    total = 0
-    for process in processes:
-        try:
-            total += process.memory_full_info().pss
-        except psutil.AccessDenied:
-            with suppress(psutil.Error):
-                total += process.memory_info().rss
-        except psutil.Error:
-            continue
-    return total
-
-
-def end_descendants(keep: int = 0) -> None:
-    """Kill every descendant, and wait for all but ``keep``. Stopped first, so that none starts another.
-
-    Does not wait for processes that the kernel does not end, or that are another user's.
-    """
-    stopped: set[int] = set()
-    quiet, end = 0, time.monotonic() + SECONDS_TO_STOP
-    # One that goes on in a new process all the time can be missed by a listing.
-    while quiet < QUIET_LISTINGS and time.monotonic() < end:
-        new = descendants_of(os.getpid()) - stopped
-        signal_each(new, signal.SIGSTOP)
-        stopped |= new
-        quiet = 0 if new else quiet + 1
-    known: set[int] = set()
-    empty, changed_at = 0, time.monotonic()
-    while empty < QUIET_LISTINGS and time.monotonic() - changed_at < SECONDS_TO_DIE:
-        found = descendants_of(os.getpid())
-        signal_each(found, signal.SIGKILL)
-        for process in found - {keep}:
-            with suppress(ChildProcessError):
-                os.waitpid(process, os.WNOHANG)
-        if found != known:
-            known, changed_at = found, time.monotonic()
-        empty = 0 if found - {keep} else empty + 1
-        time.sleep(0.001 if found - {keep} else 0)
+# The end of the run.
 
 
 def record_end(folder: Path, limit: str, most: int) -> None:

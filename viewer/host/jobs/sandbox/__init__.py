@@ -1,1 +1,0 @@
-"""Sandboxes: the sandbox and limits in which the programs of a project run on this machine."""
