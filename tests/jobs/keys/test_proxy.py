@@ -18,8 +18,8 @@ from tests.jobs.keys.upstream import Upstream
 from tests.waiting import wait_until
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs.kept_keys import ROOT, ensure_proxy, folder, record_file, restart_proxy
-from viewer.host.jobs.key_addresses import checked_address
 from viewer.host.jobs.key_proxy import KeyFilter, KeyForms
+from viewer.host.projects import checked_address
 
 
 def raw(job: KeyJob, request: str, *more: bytes) -> bytes:

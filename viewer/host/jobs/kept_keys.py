@@ -28,9 +28,8 @@ from django.conf import settings
 from viewer.data_folder.locks import FileLock
 from viewer.host.confined import closed_paths, confined, is_within, open_to_runs
 from viewer.host.jobs.files import JobStorage, make_private_folder, write_private_file
-from viewer.host.jobs.key_addresses import address_of, address_variables, stem_of
 from viewer.host.permitted import refuse_project
-from viewer.host.projects import NO_PROXY, PROXIES, read_values
+from viewer.host.projects import NO_PROXY, PROXIES, address_variables, key_address, key_stem, read_values
 from viewer.host_requests import JobRefused, KeepableKey
 from viewer.models import Project
 from viewer.redaction.known_secrets import forms_of
@@ -102,9 +101,9 @@ def keepable_keys(project: Project) -> list[KeepableKey]:
         return []
     found = []
     for name, value in sorted(values.items()):
-        if stem_of(name) and secrecy_of(name) and KEY.fullmatch(value):
+        if key_stem(name) and secrecy_of(name) and KEY.fullmatch(value):
             with suppress(ValueError):
-                if address := address_of(name, values):
+                if address := key_address(name, values):
                     found.append(KeepableKey(name, address))
     return found
 
@@ -162,7 +161,7 @@ def keep_keys(storage: JobStorage, project: Project, environment: Mapping[str, s
         if not KEY.fullmatch(key):
             raise JobRefused("keys.unusable", variable=variable)
         placeholders[key] = placeholders.get(key) or placeholder_for(key)
-        route = routes.setdefault(stem_of(variable).lower(), {"address": address, "keys": {}})
+        route = routes.setdefault(key_stem(variable).lower(), {"address": address, "keys": {}})
         route["keys"][variable] = digest_of(placeholders[key])
     record = {
         "environment_file": project.environment_file,
@@ -192,7 +191,7 @@ def refuse_other_address(variable: str, address: str, values: Mapping[str, str])
     Who can write only one of them cannot send the key elsewhere.
     """
     try:
-        found = address_of(variable, values)
+        found = key_address(variable, values)
     except ValueError as error:
         raise JobRefused("keys.bad_address", variable=variable, address=str(error)) from None
     if not found or found != address:

@@ -33,8 +33,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from viewer.data_folder.locks import FileLock
-from viewer.host.jobs.key_addresses import address_of
-from viewer.host.projects import read_values
+from viewer.host.projects import key_address, read_values
 from viewer.redaction.known_secrets import forms_of
 
 # The limits of one request, and of the requests of one job at the same time.
@@ -175,7 +174,7 @@ def known_job(file: Path) -> KnownJob:
 def _address(variable: str, values: Mapping[str, str]) -> str:
     """The only address to which the environment file lets a key go; empty without one."""
     with suppress(ValueError):
-        return address_of(variable, values)
+        return key_address(variable, values)
     return ""
 
 
