@@ -1,4 +1,4 @@
-"""A project's files: folders of imports, environment file, where its keys go, and interpreter. Nothing is run."""
+"""A project's files: folders of imports, environment file and its keys, and interpreter. Nothing is run."""
 
 import ast
 import ipaddress

@@ -18,8 +18,13 @@ from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.data_folder.locks import serving
 from viewer.data_folder.permissions import what_changed
 from viewer.host.jobs import prewarm
-from viewer.host.jobs.following import clean_up_ended, ensure_finished, stopping
-from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
+from viewer.host.jobs.following import (
+    clean_up_ended,
+    end_orphan_processes,
+    ensure_finished,
+    orphaned_jobs,
+    stopping,
+)
 from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day

@@ -16,8 +16,7 @@ from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs import following
 from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import FOLLOWER_LOCK, storage_of
-from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.orphans import orphaned_jobs
+from viewer.host.jobs.following import ensure_finished, orphaned_jobs
 from viewer.host.jobs.spool import REQUEST, read_events
 from viewer.host.jobs.starting import launch
 from viewer.messages.message import plain_text

@@ -6,15 +6,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from uuid import UUID
 
+import psutil
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import F, Max, QuerySet
 
 from viewer.data_folder.failures import folder_fault, is_full_disk
+from viewer.data_folder.locks import worker_is_up
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.host.jobs import followed_job, processes
+from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.events import (
     Redactor,
     batches,
@@ -419,22 +423,6 @@ def store_end(state: FollowedJob) -> bool:
     return has_ended
 
 
-def clean_up_ended() -> None:
-    """Clean up after jobs whose follower was killed after it had stored their end."""
-    left = {storage.name: storage for storage in storages("jobs") if storage.has_leftovers()}
-    for job in Job.objects.ended().here().filter(pk__in=left):
-        storage = left[str(job.pk)]
-        try:
-            with storage.following() as is_ours:
-                if is_ours and not storage.has_runner():
-                    redact = redactor_of_run(job, storage)
-                    redact_answers(job, redact)
-                    clean_up(job, redact)
-        except Exception:
-            # The others are cleaned up.
-            logger.exception("cleaning up job %s", job.pk)
-
-
 def _outcome(state: FollowedJob) -> Outcome:
     is_cancelled = state.job.cancel_requested_at is not None or bool(state.job.limit_hit)
     if state.has_changed_folder:
@@ -509,3 +497,64 @@ def _import_run(job: Job) -> None:
     run = job.run or job.location.runs.filter(key=threads.first() or "").first()
     if run is not None:
         import_run(run)
+
+
+# Jobs and processes whose follower was killed.
+
+
+def orphaned_jobs() -> list[Job]:
+    """Running jobs of this machine that no process follows. They are followed again, never started again."""
+    return [job for job in Job.objects.under_way().here() if not storage_of(job).is_followed()]
+
+
+def finish_orphans() -> list[Job]:
+    """Finish the orphaned jobs whose runner has exited, unless a worker is up. Returns these jobs.
+
+    Starts no job. Jobs whose runner still runs are left unchanged.
+    """
+    if worker_is_up():
+        return []
+    finished = []
+    for job in orphaned_jobs():
+        try:
+            # Finishing a job whose runner is alive would wait for it.
+            if processes.is_gone(job.process_id, storage_of(job)):
+                ensure_finished(job)
+                finished.append(job)
+        except Exception:
+            # The calling command continues. The next command tries again.
+            logger.exception("finishing job %s", job.pk)
+    return finished
+
+
+def end_orphan_processes() -> list[Job]:
+    """End processes of jobs that have ended. Returns these jobs."""
+    marked: set[UUID] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError, ValueError):
+            if marker := process.environ().get(MARKER):
+                marked.add(UUID(marker))
+    ended = []
+    for job in Job.objects.ended().here().filter(pk__in=marked):
+        storage = storage_of(job)
+        # A follower may be about to end them.
+        if not storage.is_followed() and processes.tree_of(storage):
+            processes.end_all(storage, patience=settings.CANCEL_GRACE_SECONDS)
+            ended.append(job)
+    return ended
+
+
+def clean_up_ended() -> None:
+    """Clean up after jobs whose follower was killed after it had stored their end."""
+    left = {storage.name: storage for storage in storages("jobs") if storage.has_leftovers()}
+    for job in Job.objects.ended().here().filter(pk__in=left):
+        storage = left[str(job.pk)]
+        try:
+            with storage.following() as is_ours:
+                if is_ours and not storage.has_runner():
+                    redact = redactor_of_run(job, storage)
+                    redact_answers(job, redact)
+                    clean_up(job, redact)
+        except Exception:
+            # The others are cleaned up.
+            logger.exception("cleaning up job %s", job.pk)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli import SUBCOMMANDS, LineParser, Output
 from viewer.data_folder import prepare_data_folder
+from viewer.data_folder.locks import worker_is_up
 from viewer.management import ForklineCommand
 from viewer.models import Job
 
@@ -93,8 +94,9 @@ class Command(ForklineCommand):
 
 
 def end_orphaned_jobs() -> None:
-    """End the jobs whose follower was killed."""
-    if Job.objects.under_way().exists():
-        from viewer.host.jobs.orphans import finish_orphans
+    """End the jobs whose follower was killed, unless a worker is up: it follows them on."""
+    if Job.objects.under_way().exists() and not worker_is_up():
+        # Most commands find no such job, and start sooner without this module.
+        from viewer.host.jobs.following import finish_orphans
 
         finish_orphans()

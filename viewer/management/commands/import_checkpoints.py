@@ -12,8 +12,8 @@ from viewer.cli import LOCATION
 from viewer.cli.finding import imported
 from viewer.data_folder import prepare_data_folder
 from viewer.formats import count_text
-from viewer.host.jobs.orphans import finish_orphans
 from viewer.management import ForklineCommand
+from viewer.management.commands.checkpoints import end_orphaned_jobs
 from viewer.messages.translation import translate
 from viewer.records.locations import is_indexed
 
@@ -37,7 +37,7 @@ class Command(ForklineCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         prepare_data_folder()
-        finish_orphans()
+        end_orphaned_jobs()
         counts = _imported(options["location"], permits_code=options["permit_code"])
         if options["json"]:
             self.say_json(counts)

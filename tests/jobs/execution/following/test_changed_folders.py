@@ -15,8 +15,7 @@ from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks,
 from tests.waiting import wait_until
 from viewer.host.jobs.events import deliver
 from viewer.host.jobs.files import JobStorage, has_any_runner, storage_of, storages
-from viewer.host.jobs.following import clean_up_ended
-from viewer.host.jobs.orphans import finish_orphans, orphaned_jobs
+from viewer.host.jobs.following import clean_up_ended, finish_orphans, orphaned_jobs
 from viewer.host.jobs.processes import living, tree_of
 from viewer.host.jobs.retention import delete_drafts, old_data, remove
 from viewer.models import Job, Project, Question
