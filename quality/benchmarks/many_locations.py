@@ -46,7 +46,7 @@ def main() -> None:
     with used_server(), temporary_data_folder():
         from quality.benchmarks.search import store_run
         from viewer.host.locations.search_index import index_some
-        from viewer.host.registration import claim_unregistered
+        from viewer.host.worker import claim_unregistered
         from viewer.models import Location
 
         claim_unregistered()

@@ -204,7 +204,7 @@ def attack(folder: Path) -> int:
 def main() -> int:
     logging.disable()
     with temporary_data_folder() as folder:
-        from viewer.host.registration import claim_unregistered
+        from viewer.host.worker import claim_unregistered
 
         claim_unregistered()
         return attack(folder)

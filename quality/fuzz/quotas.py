@@ -137,7 +137,7 @@ def attack(database: str) -> int:
     counts, wrong = Counter[str](), list[str]()
     with temporary_data_folder() as folder:
         from viewer.host.permitted import permit
-        from viewer.host.registration import claim_unregistered
+        from viewer.host.worker import claim_unregistered
 
         # Rows on a server belong to hosts, which open what was named to them.
         claim_unregistered()

@@ -153,7 +153,7 @@ def main() -> int:
     logging.disable()
     with temporary_data_folder() as folder:
         from viewer.host.permitted import permit
-        from viewer.host.registration import claim_unregistered
+        from viewer.host.worker import claim_unregistered
 
         claim_unregistered()
         permit(str(folder))

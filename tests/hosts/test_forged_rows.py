@@ -27,7 +27,7 @@ from viewer.host.locations.describing import find_ends
 from viewer.host.locations.importing import import_location
 from viewer.host.permitted import PERMITTED_FILE, _permitted_here, checked, permit
 from viewer.host.project_secrets import redact_all_jobs_again
-from viewer.host.registration import register
+from viewer.host.worker import register
 from viewer.host_requests import (
     CheckCheckpoint,
     CheckProject,

@@ -13,7 +13,7 @@ from viewer.host.jobs.following import orphaned_jobs
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.describing import locations_to_describe
 from viewer.host.permitted import host_of
-from viewer.host.registration import register
+from viewer.host.worker import register
 from viewer.host_requests import DeliverAnswer
 from viewer.models import Host, Job, Location, Project, Question, Run
 from viewer.records.hosts import enqueue, give_up, is_stalled, next_job

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from tests.terminal import Terminal
 from viewer.cli.commands.doctor import of_hosts
-from viewer.host.registration import register
+from viewer.host.worker import register
 from viewer.host_requests import HostAway, Report, Request
 from viewer.models import Comment, Host, Job, Location, Run
 from viewer.presentation.jobs.status import hint, status_label, wait_of

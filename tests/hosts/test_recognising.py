@@ -18,7 +18,7 @@ from viewer.host.jobs.starting import launch, request_of
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.sources import address_of, identity_here
-from viewer.host.registration import register
+from viewer.host.worker import register
 from viewer.launching.start import move_start
 from viewer.messages.message import UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember, Project

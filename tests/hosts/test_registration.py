@@ -22,7 +22,7 @@ from tests.jobs.conftest import ROOT
 from tests.real_stores import copy_of
 from tests.waiting import wait_until
 from viewer.host import routing
-from viewer.host.registration import HostNameTaken, beat, register
+from viewer.host.worker import HostNameTaken, beat, register
 from viewer.host_requests import OpenLocation
 from viewer.models import Host, Location, Project
 from viewer.models.hosts import instance_here

@@ -19,7 +19,7 @@ from tests.settings import SERVER
 from tests.waiting import wait_until
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.registration import claim_unregistered
+from viewer.host.worker import claim_unregistered
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -40,8 +40,8 @@ class Installation:
 
     def python(self, code: str, **variables: str) -> str:
         """Run code that uses the rows on the only host. Return what it printed."""
-        begin = "import django; django.setup(); from viewer.host import registration"
-        command = [sys.executable, "-c", f"{begin}; registration.claim_unregistered()\n{code}"]
+        begin = "import django; django.setup(); from viewer.host import worker"
+        command = [sys.executable, "-c", f"{begin}; worker.claim_unregistered()\n{code}"]
         ended = subprocess.run(
             command, cwd=ROOT, env=self.environment(**variables), capture_output=True, text=True, check=False
         )

@@ -14,7 +14,6 @@ from viewer import host_requests as asked
 from viewer.host import answers
 from viewer.host.jobs import savers  # noqa: F401 - registers how locations open checkpoint savers
 from viewer.host.permitted import host_of, refuse_actor
-from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
 from viewer.models import Host
 from viewer.models.roles import unrestricted
@@ -36,13 +35,22 @@ def answer(
         return answers.answer(request, report)
     own, key = Host.own(), host_of(request) or host
     is_typed_here = key is None and isinstance(request, asked.OpenLocation)
-    if is_typed_here and own is None and not claim_unregistered():
-        raise asked.UnknownLocation(
-            _("This machine is no host of the database. Start a worker first: forkline worker --host NAME")
-        )
+    if is_typed_here and own is None:
+        _claim_unregistered()
     if key is None or (own is not None and own.pk == key):
         return answers.answer(request, report)
     return cast(Reply, _answer_of(key, request))
+
+
+def _claim_unregistered() -> None:
+    """Make this machine the host that no machine has been yet. Raises UnknownLocation if there is none."""
+    # Only a machine that is no host loads the worker.
+    from viewer.host.worker import claim_unregistered
+
+    if not claim_unregistered():
+        raise asked.UnknownLocation(
+            _("This machine is no host of the database. Start a worker first: forkline worker --host NAME")
+        )
 
 
 def _answer_of(key: int, request: asked.Request[Any]) -> Any:

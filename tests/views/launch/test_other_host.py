@@ -25,7 +25,7 @@ from tests.views.forking import CREW, SECRET, checked, create_location, filled, 
 from tests.views.launch.test_many_clicks import clicked
 from viewer.engines.plan import RunSettings
 from viewer.host.jobs import code
-from viewer.host.registration import register
+from viewer.host.worker import register
 from viewer.launching.preview import check_other_host, other_locations
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy

@@ -17,8 +17,7 @@ from viewer.host.locations.copying import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
 from viewer.host.notifying import notifying
-from viewer.host.registration import heartbeats, register
-from viewer.host.worker import work
+from viewer.host.worker import heartbeats, register, work
 from viewer.management import ForklineCommand
 from viewer.models import Host
 from viewer.presentation.hosts import warnings_of
