@@ -30,15 +30,10 @@ from viewer.data_folder.locks import serving
 from viewer.data_folder.permissions import what_changed
 from viewer.engines import all_engines
 from viewer.host.jobs import prewarm
-from viewer.host.jobs.following import (
-    clean_up_ended,
-    end_orphan_processes,
-    ensure_finished,
-    orphaned_jobs,
-    stopping,
-)
+from viewer.host.jobs.following import clean_up_ended, ensure_finished, orphaned_jobs, stopping
 from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
+from viewer.host.jobs.processes import end_orphan_processes
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
 from viewer.host.jobs.sandbox import launchers
 from viewer.host.project_secrets import redact_all_jobs_again

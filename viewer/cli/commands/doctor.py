@@ -28,7 +28,8 @@ from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.environment import runnable
-from viewer.host.jobs.following import end_orphan_processes, finish_orphans
+from viewer.host.jobs.following import finish_orphans
+from viewer.host.jobs.processes import end_orphan_processes
 from viewer.host.jobs.sandbox import isolation_for, launchers
 from viewer.host.locations.finding import find_stores
 from viewer.host.projects import engine_version, python_version

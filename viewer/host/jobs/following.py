@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from uuid import UUID
+from dataclasses import dataclass, field
 
-import psutil
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import F, Max, QuerySet
@@ -17,28 +16,31 @@ from viewer.data_folder.failures import folder_fault, is_full_disk
 from viewer.data_folder.locks import worker_is_up
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host.jobs import followed_job, processes
-from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs import processes
 from viewer.host.jobs.events import (
+    POLL_SECONDS,
     Redactor,
+    StreamedTexts,
     batches,
     clean_up,
     deliver_missing,
     ingest,
     log_tail,
+    pace,
     redact_answers,
     redactor_of,
     rows_of,
     storable,
 )
 from viewer.host.jobs.files import JobStorage, storage_of, storages
-from viewer.host.jobs.followed_job import POLL_SECONDS, FollowedJob, followed_rows, pace
 from viewer.host.jobs.kept_keys import restart_proxy
 from viewer.host.jobs.processes import (
     Cancellation,
+    LimitEnforcer,
     LostRunner,
     Outcome,
     RunnerProcess,
+    followed_rows,
     outcome_of,
     with_failed_writes,
 )
@@ -72,6 +74,41 @@ logger = logging.getLogger(__name__)
 
 # Set when this process is about to exit: following stops, and another process adopts the jobs.
 stopping = threading.Event()
+
+
+@dataclass
+class FollowedJob:
+    """How far a job has been followed. Times are on the monotonic clock."""
+
+    job: Job
+    storage: JobStorage
+    # None if another process started the runner.
+    runner: RunnerProcess | None
+    redact: Redactor
+    importer: ThreadPoolExecutor
+    known_seq: int
+    enforcer: LimitEnforcer
+    offset: int = 0
+    has_events: bool = False
+    is_gone: bool = False
+    is_deleted: bool = False
+    # Whether something could not be stored because the disk was full.
+    disk_was_full: bool = False
+    # Whether the run has replaced or closed its own folder.
+    has_changed_folder: bool = False
+    polled_at: float = 0.0
+    # The "ended" event.
+    last_event: SpoolEvent | None = None
+    last_event_at: float = 0.0
+    cancellation: Cancellation | None = None
+    # The numbers of the questions that the runner waits for.
+    open_questions: set[int] = field(default_factory=set)
+    texts: StreamedTexts = field(default_factory=StreamedTexts)
+
+    def cancel(self) -> None:
+        """Start cancelling the job, unless it is already being cancelled."""
+        if self.cancellation is None:
+            self.cancellation = Cancellation(self.job)
 
 
 def never() -> bool:
@@ -126,7 +163,7 @@ def end_unusable(job: Job, storage: JobStorage, error: OSError) -> None:
         with suppress(OSError):
             # Opens what was closed, so that a draft in it is not lost.
             storage.create()
-        redact, enforcer = redactor_of_run(job, storage), followed_job.LimitEnforcer(job)
+        redact, enforcer = redactor_of_run(job, storage), LimitEnforcer(job)
         with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
             state = FollowedJob(job, storage, None, redact, importer, 0, enforcer, has_changed_folder=True)
             if store_end(state):
@@ -155,7 +192,7 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
             redact,
             importer,
             known_seq,
-            followed_job.LimitEnforcer(job),
+            LimitEnforcer(job),
         )
         while not stopping.is_set():
             try:
@@ -231,14 +268,14 @@ def store_new_events(state: FollowedJob) -> bool:
     for event in events:
         state.known_seq = max(state.known_seq, event["seq"])
         handle_event(state, event)
-    followed_job.store_usage(state.enforcer)
+    processes.store_usage(state.enforcer)
     return True
 
 
 def handle_event(state: FollowedJob, event: SpoolEvent) -> None:
     """Update the job for one event."""
     state.has_events = True
-    if followed_job.count_event(state.enforcer, event):
+    if processes.count_event(state.enforcer, event):
         state.cancel()
     elif state.enforcer.runner_stops and state.cancellation is None:
         # The runner has already interrupted itself, the first step of a cancellation.
@@ -280,7 +317,7 @@ def poll(state: FollowedJob) -> None:
     if state.open_questions:
         deliver_missing(state.job, state.open_questions)
     is_running = not (state.is_deleted or state.is_gone or state.last_event)
-    if any(rows) or (is_running and followed_job.check_shared(state.enforcer)):
+    if any(rows) or (is_running and processes.check_shared(state.enforcer)):
         state.cancel()
     if state.last_event and now - state.last_event_at > settings.CANCEL_GRACE_SECONDS and not state.is_gone:
         # The runner has reported its end but does not exit.
@@ -525,23 +562,6 @@ def finish_orphans() -> list[Job]:
             # The calling command continues. The next command tries again.
             logger.exception("finishing job %s", job.pk)
     return finished
-
-
-def end_orphan_processes() -> list[Job]:
-    """End processes of jobs that have ended. Returns these jobs."""
-    marked: set[UUID] = set()
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError, ValueError):
-            if marker := process.environ().get(MARKER):
-                marked.add(UUID(marker))
-    ended = []
-    for job in Job.objects.ended().here().filter(pk__in=marked):
-        storage = storage_of(job)
-        # A follower may be about to end them.
-        if not storage.is_followed() and processes.tree_of(storage):
-            processes.end_all(storage, patience=settings.CANCEL_GRACE_SECONDS)
-            ended.append(job)
-    return ended
 
 
 def clean_up_ended() -> None:

@@ -1,4 +1,4 @@
-"""The processes of a job: found, cancelled and ended, including those that left its session."""
+"""The processes of a job: found, ended, stopped by a person or at a limit, and the outcome of their end."""
 
 from __future__ import annotations
 
@@ -6,20 +6,36 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
 import psutil
 from django.conf import settings
 
+from viewer.engines import unit_events
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.process_tree import kill_tree
+from viewer.host.jobs.spool import SpoolEvent
 from viewer.messages.message import UserMessage, Value, message_from
 from viewer.models import Job
+from viewer.records.limits import (
+    TOKEN_EVENTS,
+    Limit,
+    has_cost_quota,
+    limit_in,
+    limits_in,
+    reached_shared_limit,
+    seconds_of,
+)
+from viewer.records.prices import price_job
+from viewer.stores.protocol import count_of
 
 # Finds and ends every process of a job, including those that left its session.
 
@@ -153,6 +169,251 @@ def end_all(storage: JobStorage, patience: float, known: Iterable[psutil.Process
         psutil.wait_procs(left, timeout=1)
 
 
+def end_orphan_processes() -> list[Job]:
+    """End processes of jobs that have ended. Returns these jobs."""
+    marked: set[UUID] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError, ValueError):
+            if marker := process.environ().get(MARKER):
+                marked.add(UUID(marker))
+    ended = []
+    for job in Job.objects.ended().here().filter(pk__in=marked):
+        storage = storage_of(job)
+        # A follower may be about to end them.
+        if not storage.is_followed() and tree_of(storage):
+            end_all(storage, patience=settings.CANCEL_GRACE_SECONDS)
+            ended.append(job)
+    return ended
+
+
+# Handles of a runner in the process that started it: a new process, or a fork of a prewarmed one.
+
+
+MAX_MESSAGE_BYTES = 64 * 1024
+
+
+class RunnerProcess(Protocol):
+    """The part of ``subprocess.Popen`` that both kinds of runner have."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None:
+        """The exit status (negative for a signal), or None while it runs. Raises LostRunner."""
+
+
+class LostRunner(Exception):
+    """The exit status cannot be read: the runner's parent has exited. The runner may still run."""
+
+
+class PrewarmedRunner:
+    """A fork of a prewarmed process, which sends the fork's exit status over ``connection``."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._connection = connection
+
+    def poll(self) -> int | None:
+        while self.returncode is None:
+            try:
+                message = receive(self._connection, 0)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                raise LostRunner(str(error)) from error
+            if not message:
+                raise LostRunner(f"the parent of process {self.pid} has exited")
+            # Other messages may arrive late.
+            if "status" in message:
+                self.returncode = int(message["status"])
+                self._connection.close()
+        return self.returncode
+
+
+def receive(connection: socket.socket, timeout: float) -> dict[str, Any]:
+    """One message, empty if the connection is closed. Raises OSError, such as TimeoutError."""
+    connection.settimeout(timeout)
+    data = connection.recv(MAX_MESSAGE_BYTES)
+    return dict(json.loads(data)) if data else {}
+
+
+# Whether a person has cancelled the jobs that this process follows, read for all followers with one query.
+
+
+# Seconds between two queries. In between, followers receive the rows of the last one.
+READ_SECONDS = 0.2
+
+
+@dataclass(eq=False, slots=True)
+class FollowedRows:
+    """When a person has cancelled each followed job, if at all. Thread-safe."""
+
+    jobs: set[UUID] = field(default_factory=set)
+    read_at: float = float("-inf")
+    # The jobs of the last query, and those of them that exist.
+    queried: frozenset[UUID] = frozenset()
+    found: dict[UUID, datetime | None] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def following(self, job: UUID) -> Iterator[None]:
+        """Read the row of this job with the others."""
+        with self.lock:
+            self.jobs.add(job)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.jobs.discard(job)
+
+    def cancellations_of(self, job: UUID) -> list[datetime | None]:
+        """When a person has cancelled the job, or None; an empty list if the job was deleted."""
+        with self.lock:
+            now = time.monotonic()
+            if job not in self.queried or now - self.read_at >= READ_SECONDS:
+                queried = frozenset(self.jobs | {job})
+                rows = Job.objects.filter(pk__in=queried).values_list("pk", "cancel_requested_at")
+                # Nothing changes if the query fails: a job without a row counts as deleted.
+                self.found, self.queried, self.read_at = dict(rows), queried, now
+            return [self.found[job]] if job in self.found else []
+
+
+# One for all followers of this process.
+followed_rows = FollowedRows()
+
+
+# Enforces the limits of a followed job: counts its events, and stops it as a cancellation does.
+
+
+# Besides the start of a unit, these events show that a run will use more. Other runs may just end.
+WORK_STARTED = ("model_started", "model_completed")
+
+
+@dataclass
+class LimitEnforcer:
+    """The usage of a job, counted from the beginning of its spool, and the limit that it has reached."""
+
+    job: Job
+    tokens: int = 0
+    steps: int = 0
+    reached: Limit | None = None
+    # The runner has reported that it stops at a limit.
+    runner_stops: bool = False
+
+
+def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
+    """Count an event. Return True if the run must be stopped now: it has reached a limit and continues."""
+    kind, data = event["kind"], event["data"]
+    if kind == "limit":
+        enforcer.runner_stops = True
+        _stop(enforcer.job, limit_in(data))
+        return False
+    if enforcer.reached and kind in (*WORK_STARTED, *unit_events("started")):
+        return _stop(enforcer.job, enforcer.reached)
+    if kind in TOKEN_EVENTS:
+        counted = enforcer.tokens + count_of(data.get("tokens"))
+        enforcer.tokens = count_of(max(counted, count_of(data.get("total_tokens"))))
+    elif kind in unit_events("completed"):
+        enforcer.steps += 1
+    enforcer.reached = enforcer.reached or _job_limit_reached(enforcer)
+    return False
+
+
+def store_usage(enforcer: LimitEnforcer) -> None:
+    """Store the usage in the job's row, where jobs with the same shared limit read it. Never decreases."""
+    job = enforcer.job
+    tokens, steps = max(job.tokens, enforcer.tokens), max(job.steps_used, enforcer.steps)
+    if (tokens, steps) != (job.tokens, job.steps_used):
+        job.record_usage(tokens=tokens, steps=steps)
+        if has_cost_quota(job):
+            price_job(job)
+
+
+def check_shared(enforcer: LimitEnforcer) -> bool:
+    """Check the time limit and the limits shared with other jobs. True if the run has to be stopped now."""
+    job = enforcer.job
+    if job.limit_hit:
+        return not enforcer.runner_stops
+    if "seconds" in job.limits and _seconds_run(job) >= job.limits["seconds"]:
+        return _stop(job, Limit("job", "seconds", job.limits["seconds"]))
+    shared = reached_shared_limit(job)
+    if shared is None:
+        # The usage of other jobs may have left the period of the limit.
+        storage_of(job).delete_stop()
+    else:
+        storage_of(job).write_stop(asdict(shared))
+    enforcer.reached = _job_limit_reached(enforcer) or shared
+    # A waiting run uses time, but no tokens or steps.
+    if shared and shared.measure == "seconds":
+        return _stop(job, shared)
+    return False
+
+
+def _seconds_run(job: Job) -> float:
+    """The seconds that the job has run, without its waits for a person."""
+    waits = job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at")
+    return seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
+
+
+def _job_limit_reached(enforcer: LimitEnforcer) -> Limit | None:
+    used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
+    limits = limits_in("job", enforcer.job.limits)
+    return next((one for one in limits if one.measure in used and used[one.measure] >= one.max_amount), None)
+
+
+def _stop(job: Job, limit: Limit | None) -> bool:
+    return job.stop(asdict(limit) if limit else {"whose": "unknown"})
+
+
+# Cancels jobs: interrupts the runner, then terminates its process tree, then kills it.
+
+
+# How often the process tree is listed. A process that leaves the tree is remembered from an earlier listing.
+TREE_POLL_SECONDS = 0.5
+
+
+@dataclass
+class Cancellation:
+    """The progress of a job's cancellation. Times are on the monotonic clock."""
+
+    job: Job
+    started_at: float = field(default_factory=time.monotonic)
+    step: int = 0
+    listed_at: float = 0.0
+    known: set[psutil.Process] = field(default_factory=set)
+
+    def advance(self) -> None:
+        """Send the signals that are due. Called repeatedly until the runner has exited."""
+        passed = time.monotonic() - self.started_at
+        due = min(int(passed / settings.CANCEL_GRACE_SECONDS), 2) + 1
+        if due == self.step and time.monotonic() - self.listed_at < TREE_POLL_SECONDS:
+            return
+        self.listed_at = time.monotonic()
+        self.known = living(self.known | tree_of(storage_of(self.job)))
+        while self.step < due:
+            self.step += 1
+            self._send_signal()
+        if self.step == 3:
+            kill(self.known)
+
+    def _send_signal(self) -> None:
+        """First SIGINT to the runner's group, so that it can report its end. Then SIGTERM to all."""
+        leader = self.job.process_id
+        if self.step == 1 and leader and is_alive(leader, storage_of(self.job)):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGINT)
+        elif self.step == 2:
+            send(self.known, signal.SIGTERM)
+
+    def finish(self) -> None:
+        """Kill every process that outlived the runner."""
+        end_all(storage_of(self.job), patience=0, known=self.known)
+
+
 # The outcome of a job, from what its runner reported or from how the runner exited. Pure functions.
 
 
@@ -234,103 +495,3 @@ def outcome_of_exit(exit_status: int) -> Outcome:
         )
     text = UserMessage("job.program_crashed", {"name": number.name, "words": signal.strsignal(number) or ""})
     return Outcome(Job.Status.FAILED, error=text)
-
-
-# Handles of a runner in the process that started it: a new process, or a fork of a prewarmed one.
-
-
-MAX_MESSAGE_BYTES = 64 * 1024
-
-
-class RunnerProcess(Protocol):
-    """The part of ``subprocess.Popen`` that both kinds of runner have."""
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def poll(self) -> int | None:
-        """The exit status (negative for a signal), or None while it runs. Raises LostRunner."""
-
-
-class LostRunner(Exception):
-    """The exit status cannot be read: the runner's parent has exited. The runner may still run."""
-
-
-class PrewarmedRunner:
-    """A fork of a prewarmed process, which sends the fork's exit status over ``connection``."""
-
-    def __init__(self, pid: int, connection: socket.socket) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self._connection = connection
-
-    def poll(self) -> int | None:
-        while self.returncode is None:
-            try:
-                message = receive(self._connection, 0)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                raise LostRunner(str(error)) from error
-            if not message:
-                raise LostRunner(f"the parent of process {self.pid} has exited")
-            # Other messages may arrive late.
-            if "status" in message:
-                self.returncode = int(message["status"])
-                self._connection.close()
-        return self.returncode
-
-
-def receive(connection: socket.socket, timeout: float) -> dict[str, Any]:
-    """One message, empty if the connection is closed. Raises OSError, such as TimeoutError."""
-    connection.settimeout(timeout)
-    data = connection.recv(MAX_MESSAGE_BYTES)
-    return dict(json.loads(data)) if data else {}
-
-
-# Cancels jobs: interrupts the runner, then terminates its process tree, then kills it.
-
-
-# How often the process tree is listed. A process that leaves the tree is remembered from an earlier listing.
-TREE_POLL_SECONDS = 0.5
-
-
-@dataclass
-class Cancellation:
-    """The progress of a job's cancellation. Times are on the monotonic clock."""
-
-    job: Job
-    started_at: float = field(default_factory=time.monotonic)
-    step: int = 0
-    listed_at: float = 0.0
-    known: set[psutil.Process] = field(default_factory=set)
-
-    def advance(self) -> None:
-        """Send the signals that are due. Called repeatedly until the runner has exited."""
-        passed = time.monotonic() - self.started_at
-        due = min(int(passed / settings.CANCEL_GRACE_SECONDS), 2) + 1
-        if due == self.step and time.monotonic() - self.listed_at < TREE_POLL_SECONDS:
-            return
-        self.listed_at = time.monotonic()
-        self.known = living(self.known | tree_of(storage_of(self.job)))
-        while self.step < due:
-            self.step += 1
-            self._send_signal()
-        if self.step == 3:
-            kill(self.known)
-
-    def _send_signal(self) -> None:
-        """First SIGINT to the runner's group, so that it can report its end. Then SIGTERM to all."""
-        leader = self.job.process_id
-        if self.step == 1 and leader and is_alive(leader, storage_of(self.job)):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, signal.SIGINT)
-        elif self.step == 2:
-            send(self.known, signal.SIGTERM)
-
-    def finish(self) -> None:
-        """Kill every process that outlived the runner."""
-        end_all(storage_of(self.job), patience=0, known=self.known)

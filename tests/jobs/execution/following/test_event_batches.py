@@ -11,9 +11,18 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.jobs.conftest import MakeJob, finished
 from tests.waiting import exit_status, wait_until
-from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert, redactor_of, rows_of
+from viewer.host.jobs.events import (
+    MAX_READ_PAUSE_SECONDS,
+    POLL_SECONDS,
+    EventBatches,
+    FollowerEvents,
+    Pace,
+    RedactedEvent,
+    insert,
+    redactor_of,
+    rows_of,
+)
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.followed_job import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, JobEvent
@@ -126,4 +135,4 @@ def test_a_busy_process_reads_each_spool_less_often(make_job: MakeJob) -> None:
     pace, jobs = Pace(), [make_job("succeeds.py") for _ in range(3)]
     assert {pace.pause_after_events(job.pk) for job in jobs} == {POLL_SECONDS}
     pace.busy |= {UUID(int=number): float("inf") for number in range(40)}
-    assert pace.pause_after_events(jobs[0].pk) == MAX_PAUSE_SECONDS
+    assert pace.pause_after_events(jobs[0].pk) == MAX_READ_PAUSE_SECONDS

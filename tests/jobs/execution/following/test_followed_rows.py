@@ -7,7 +7,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
-from viewer.host.jobs.followed_job import FollowedRows
+from viewer.host.jobs.processes import FollowedRows
 from viewer.models import Job, Location
 
 pytestmark = pytest.mark.django_db

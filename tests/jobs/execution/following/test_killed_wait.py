@@ -13,8 +13,8 @@ from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status
 from tests.waiting import wait_until
 from viewer.data_folder.locks import worker_is_up
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.following import end_orphan_processes, finish_orphans
-from viewer.host.jobs.processes import tree_of
+from viewer.host.jobs.following import finish_orphans
+from viewer.host.jobs.processes import end_orphan_processes, tree_of
 from viewer.models import Job, Location, Project
 from viewer.models.jobs import without_edits
 
