@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.describing import describe_runs
+from viewer.host.locations.completing import describe_runs
 from viewer.host.locations.importing import import_location
 from viewer.models import Location
 

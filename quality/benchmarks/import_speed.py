@@ -96,7 +96,7 @@ def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
 def measure(folder: Path) -> None:
     """Print the table. Needs Django to be set up."""
     from viewer.host.locations.adding import open_location
-    from viewer.host.locations.describing import describe_runs
+    from viewer.host.locations.completing import describe_runs
     from viewer.host.locations.importing import import_location, prepare_import
     from viewer.host.reading.pool import end_idle_readers, reader_count
     from viewer.models import Location

@@ -131,7 +131,7 @@ class Workplace:
         from django.db import connections
 
         from viewer.host.locations.adding import open_location
-        from viewer.host.locations.describing import describe_runs
+        from viewer.host.locations.completing import describe_runs
         from viewer.host.locations.importing import import_location
 
         place = folder / "calls"

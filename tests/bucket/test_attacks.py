@@ -24,7 +24,7 @@ from tests.environments import environment_with
 from tests.imported import imported_location
 from tests.jobs.conftest import ROOT
 from tests.real_stores import copy_of, hashes_below
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations.completing import complete_some
 from viewer.host_requests import NotReadable
 from viewer.models import BucketObject, Checkpoint, Location, StoredCopy
 from viewer.records import bucket as records_bucket

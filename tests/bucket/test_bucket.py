@@ -17,7 +17,7 @@ from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.host.jobs.retention import sizes
 from viewer.host.locations.adding import remove_location
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations.completing import complete_some
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.pruning import plan_prune, prune
 from viewer.host_requests import NotReadable, PruneRules

@@ -23,7 +23,7 @@ from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.spool import Spool
 from viewer.host.jobs.starting import request_of
-from viewer.host.locations.describing import find_ends
+from viewer.host.locations.completing import find_ends
 from viewer.host.locations.importing import import_location
 from viewer.host.permitted import PERMITTED_FILE, _permitted_here, checked, permit
 from viewer.host.project_secrets import redact_all_jobs_again

@@ -10,8 +10,7 @@ from django.utils import timezone
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.waiting import wait_until
 from viewer.host.jobs.following import orphaned_jobs
-from viewer.host.locations.copying import complete_some
-from viewer.host.locations.describing import locations_to_describe
+from viewer.host.locations.completing import complete_some, locations_to_describe
 from viewer.host.permitted import host_of
 from viewer.host.worker import register
 from viewer.host_requests import DeliverAnswer

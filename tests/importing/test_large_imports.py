@@ -7,7 +7,7 @@ import pytest
 
 from tests.imported import imported_location, observe_once
 from tests.real_stores import STORES
-from viewer.host.locations import copying, importing, sources
+from viewer.host.locations import completing, importing, sources
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_added, import_location
 from viewer.host.reading import pool
@@ -69,9 +69,9 @@ def test_inputs_and_costs_follow_in_the_background(large: Location) -> None:
     run = large.runs.get()
     assert run.tokens and (run.inputs, run.cost, run.is_described, run.is_priced) == ([], None, False, False)
     revision = large.revision
-    assert copying.complete_some()
+    assert completing.complete_some()
     # A step ends after a short time, which a busy machine may spend on loading the prices.
-    while copying.complete_some():
+    while completing.complete_some():
         pass
     run.refresh_from_db()
     large.refresh_from_db()
@@ -154,11 +154,11 @@ def test_a_location_that_cannot_be_described_stops_no_other(
 
     described = list[int]()
     other = imported_location(shutil.copytree(large.path, tmp_path / "other"))
-    monkeypatch.setattr(copying, "locations_to_describe", lambda: [large, other])
-    monkeypatch.setattr(copying, "describe_runs", describe)
-    assert not copying.complete_some() and described == [large.pk, other.pk]
+    monkeypatch.setattr(completing, "locations_to_describe", lambda: [large, other])
+    monkeypatch.setattr(completing, "describe_runs", describe)
+    assert not completing.complete_some() and described == [large.pk, other.pk]
     # It is tried again after a while, not at each change.
-    copying.complete_some()
+    completing.complete_some()
     assert described == [large.pk, other.pk, other.pk]
 
 

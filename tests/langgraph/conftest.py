@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.imported import imported_location
-from viewer.host.locations import copying
+from viewer.host.locations import completing
 from viewer.host.locations.indexing import import_run
 from viewer.models import Location, Run
 
@@ -30,7 +30,7 @@ def opened(location: Location, thread: str) -> Run:
 @pytest.fixture(autouse=True)
 def _like_a_new_process() -> None:
     """Clear the times of the next attempts, since primary keys repeat between tests."""
-    for remembered in (copying._retry_at, copying._unreadable):
+    for remembered in (completing._retry_at, completing._unreadable):
         remembered.clear()
 
 

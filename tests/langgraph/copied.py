@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations.completing import complete_some
 from viewer.models import Checkpoint, Run, StoredCopy
 from viewer.records.annotations import AnnotatedObject, annotate
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.imported import imported_location
 from tests.langgraph.databases import Database, extension, packed
-from viewer.host.locations.describing import describe_runs
+from viewer.host.locations.completing import describe_runs
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.models import Run

@@ -5,7 +5,7 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.host.locations.describing import describe_runs, locations_to_describe
+from viewer.host.locations.completing import describe_runs, locations_to_describe
 from viewer.host.locations.importing import import_location
 from viewer.models import Job, JobEvent, Location, Run
 from viewer.records.prices import price_job

@@ -13,7 +13,7 @@ from viewer.engines import engine_named
 from viewer.host.confined import confined
 from viewer.host.locations import adding, finding, pruning
 from viewer.host.locations.adding import open_write_target, write_target_at, write_target_of
-from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
+from viewer.host.locations.completing import describe_runs, find_ends, locations_to_describe
 from viewer.host.locations.importing import import_added, import_location, prepare_import
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.search_index import index_some

@@ -115,7 +115,7 @@ class Run(Metered):
     # The cursor of that listing (``RunIndex.cursor``), since which the next one lists what is new.
     listed_state = models.TextField(blank=True, default="", db_default="")
     # The digest of the run's state when it last had all its stored copies, for indexed locations
-    # (viewer/host/locations/copying.py); empty if none were made.
+    # (viewer/host/locations/completing.py); empty if none were made.
     copies_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Whether only its newest checkpoints, and the ends of its branches, are listed so far.
     is_partly_listed = models.BooleanField(default=False, db_default=False)

@@ -10,7 +10,7 @@ from django.test import Client
 from quality.benchmarks.large_location import corpus
 from quality.benchmarks.timing import start_readers, timed
 from quality.tables import print_heading, print_row
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations.completing import complete_some
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.sources import ImportCursor, ImportSummary
 from viewer.models import Location

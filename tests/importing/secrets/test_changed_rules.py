@@ -11,7 +11,7 @@ from django.test import Client
 
 from tests.real_stores import write_checkpoint
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.describing import describe_runs
+from viewer.host.locations.completing import describe_runs
 from viewer.host.locations.importing import import_location
 from viewer.host.project_secrets import redact_all_jobs_again, redact_jobs_again
 from viewer.models import Annotation, Checkpoint, Job, Location, Project, StoredCopy

@@ -13,7 +13,7 @@ from tests.langgraph.databases import Database, checkpoint_id, long_thread
 from viewer.engines.langgraph.threads import listing
 from viewer.engines.langgraph.threads.store import LangGraphStore, SqliteTables
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations.completing import complete_some
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.models import Run

@@ -13,8 +13,8 @@ from tests.langgraph.conftest import VERSIONS, opened
 from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, copy_all, star, written_thread
 from tests.langgraph.databases import Database, checkpoint_id, packed
 from viewer.host.jobs.retention import sizes
-from viewer.host.locations import copying
-from viewer.host.locations.copying import complete_some
+from viewer.host.locations import completing
+from viewer.host.locations.completing import complete_some
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.pruning import fresh_plan, prune
@@ -95,12 +95,12 @@ def test_new_checkpoints_of_a_copied_thread_are_copied(tmp_path: Path) -> None:
 def test_copying_continues_where_another_process_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "MAX_SLICE", 2)
+    monkeypatch.setattr(completing, "MAX_SLICE", 2)
     run = opened(imported_location(written_thread(tmp_path, 7).path), "t")
     star(run)
     assert complete_some() and len(copied_ids(run)) == 2
     first = dict(StoredCopy.objects.values_list("pk", "data"))
-    copying._retry_at.clear()
+    completing._retry_at.clear()
     copy_all()
     assert len(copied_ids(run)) == 7
     assert first.items() <= dict(StoredCopy.objects.values_list("pk", "data")).items()

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from viewer.host.jobs.savers import end_saver, output_of
 from viewer.host.locations import pruning
-from viewer.host.locations.copying import copy_checkpoints
+from viewer.host.locations.completing import copy_checkpoints
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.pruning import Protected

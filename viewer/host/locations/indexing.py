@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import transaction
 
-from viewer.host.locations.describing import describe_indexed
+from viewer.engines import engine_of
 from viewer.host.locations.sources import (
     ImportSummary,
     import_lock,
@@ -29,9 +29,10 @@ from viewer.host.locations.sources import (
 )
 from viewer.host.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
-from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run, run_uid
 from viewer.models.rows import in_slices, insert_many, update_many
 from viewer.records import bucket
+from viewer.records.bodies import decoded_copy
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import Problems, is_indexed
 from viewer.records.reconciling import reconcile
@@ -207,9 +208,60 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
         entries = [Entry(copy, "", 0) for some in copies.values() for copy in some]
         read = {one.key: one.data for one in reader.read_all(entries, 1) if isinstance(one, Packed)}
         found = {pk: [read[copy] for copy in copies.get(key, ()) if copy in read] for key, pk in pks.items()}
-        describe_indexed(location, pks, found)
+        _store_inputs(location, pks, found)
         is_news = True
     return is_news
+
+
+# What distinguishes a run from others of its name: its inputs.
+
+# Inputs of a run, and characters of one.
+MAX_INPUTS, MAX_CHARACTERS = 12, 120
+
+
+def _store_inputs(location: Location, pks: Mapping[str, int], read: Mapping[int, Sequence[bytes]]) -> None:
+    """Store the inputs of runs, by key, from compressed copies of their first and newest checkpoints."""
+    edited = _edited_names(location, pks)
+    found = {
+        pk: described_inputs(location, map(decoded_copy, copies), edited.get(pk, ()))
+        for pk, copies in read.items()
+    }
+    rows = [(json.dumps(inputs), True, pk) for pk, inputs in found.items()]
+    update_many(Run, ("inputs", "is_described"), rows)
+
+
+def _edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[str]]:
+    """The names of the edited values of the runs, by key, as which forks were published."""
+    events = JobEvent.objects.filter(kind="published", job__location=location, data__thread__in=list(pks))
+    found: dict[int, list[str]] = {}
+    for event in events.select_related("job", "job__checkpoint").order_by("job__created_at"):
+        job = event.job
+        if job.kind == Job.Kind.PUBLISH and job.checkpoint is not None and job.checkpoint.is_scratch:
+            job = Job.objects.filter(pk=job.checkpoint.scratch_job).first() or job
+        names = [name for part in ("inputs", "state") for name in job.request.get(part) or {}]
+        found[pks[str(event.data["thread"])]] = names
+    return found
+
+
+def described_inputs(
+    location: Location, bodies: Iterable[dict[str, Any]], edited: Collection[str] = ()
+) -> list[list[str]]:
+    """The inputs of the first of these checkpoints that names any, or the edited values of a fork."""
+    engine = engine_of(location)
+    contents = [engine.contents_of(body) for body in bodies]
+    inputs = engine.edited_inputs(contents[0], contents[-1], edited) if edited and contents else {}
+    inputs = inputs or next(filter(None, map(engine.run_inputs, contents)), {})
+    return [[name[:MAX_CHARACTERS], _short_text(value)] for name, value in inputs.items()][:MAX_INPUTS]
+
+
+def _short_text(value: Any) -> str:
+    """The value as one line of at most ``MAX_CHARACTERS``."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    line = " ".join(text[: 4 * MAX_CHARACTERS].split())
+    return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}…"
+
+
+# The checkpoints of a run.
 
 
 @contextmanager

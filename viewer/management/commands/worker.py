@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
 from viewer.data_folder import locks, prepare_data_folder
 from viewer.host.jobs.following import stopping
-from viewer.host.locations.copying import completing_imports
+from viewer.host.locations.completing import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
 from viewer.host.notifying import notifying

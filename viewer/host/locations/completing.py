@@ -1,47 +1,59 @@
-"""Copies the checkpoints of forked and annotated runs of indexed locations, in the background.
+"""What imports leave for later: descriptions of runs, and copies of the checkpoints of indexed locations.
 
-The rows determine which copies are due, so any process can continue where a killed one stopped.
+Imports store the rows of checkpoints first. This follows in the worker, or before a command that shows it.
+The rows determine what is due, so any process can continue where a killed one stopped.
 """
 
 import hashlib
+import json
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 
 from viewer.data_folder.changes import in_background
-from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locations_to_describe
-from viewer.host.locations.indexing import import_run
+from viewer.engines import engine_of
+from viewer.engines.protocol import Engine
+from viewer.host.confined import confined
+from viewer.host.locations.indexing import described_inputs, import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
+from viewer.host.permitted import refusal_of
+from viewer.host.projects import propose_project
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import JobRefused
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
-from viewer.models.rows import in_slices
+from viewer.models.jobs import UNFINISHED
+from viewer.models.rows import in_slices, update_many
 from viewer.models.runs import body_size
 from viewer.records import bucket
 from viewer.records.annotations import comments_at, is_commented
+from viewer.records.bodies import stored_body
+from viewer.records.bucket import BucketAway
 from viewer.records.collections import collected_ids
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
+from viewer.records.prices import current_prices, price_runs
+from viewer.records.run_rows import update_statuses
 from viewer.stores.protocol import Entry, LocationUnreadable, Packed
 
 logger = logging.getLogger(__name__)
 
-# Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
-MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
+# Seconds of one step in the background that describes runs, and runs of one batch.
+STEP_SECONDS, BATCH = 0.4, 50
 QUIET_SECONDS = 0.1
-# Seconds until the next attempt to read a run that could not be read.
+# Seconds until the next attempt to read what could not be read.
 RETRY_SECONDS = 60.0
-# When the next attempt to read such a run is due, by primary key, on the monotonic clock.
-_retry_at: dict[int, float] = {}
-# The same for locations with a project whose source cannot be read.
+# When the next attempt to describe runs is due, of locations with a project whose source cannot be read, by
+# primary key, on the monotonic clock.
 _describe_at: dict[int, float] = {}
-# The fingerprints of checkpoints that no attempt can read, by primary key.
-_unreadable: dict[int, str] = {}
 
 
 def completing_imports() -> AbstractContextManager[None]:
@@ -73,6 +85,146 @@ def _described(location: Location) -> bool:
         return False
 
 
+# What lists show of runs besides their checkpoints: their inputs, costs and unrecorded ends. All are stored
+# with the run, because a list has hundreds of rows.
+
+
+def locations_to_describe() -> list[Location]:
+    """The locations with runs whose inputs or cost are not stored yet, or whose prices have changed."""
+    digest = current_prices().digest
+    return [
+        location
+        for location in Location.objects.here().order_by("pk")
+        if location.price_digest != digest
+        or location.runs.filter(is_priced=False).exists()
+        or (
+            not is_indexed(location)
+            and (location.runs.without_inputs().exists() or _undecided_ends(location).exists())
+        )
+    ]
+
+
+def find_ends(location: Location) -> None:
+    """Find the ends of runs that their checkpoints do not record, as ``describe_runs`` does.
+
+    Raises OSError if the lock file cannot be opened.
+    """
+    if not is_indexed(location) and _undecided_ends(location).exists():
+        with import_lock(location):
+            location.refresh_from_db(fields=["project"])
+            with suppress(BucketAway):
+                while _find_ends(location):
+                    pass
+
+
+def describe_runs(location: Location, *, max_seconds: float = math.inf) -> bool:
+    """Store the inputs, costs and ends of runs, newest first, and refresh open pages.
+
+    Returns whether any were due.
+
+    With a time limit, this is a step in the background: it does nothing while another process imports the
+    location. Raises OSError if the lock file cannot be opened.
+    """
+    with import_lock(location, wait=max_seconds == math.inf) as is_ours:
+        if not is_ours or not location.refresh_if_exists():
+            return False
+        location.refresh_from_db(fields=["price_digest", "project"])
+        started, is_news = time.monotonic(), price_runs(location)
+        # An import of an indexed location reads the inputs at the source.
+        # Without its copies, a run is described later.
+        with suppress(BucketAway):
+            while not is_indexed(location) and time.monotonic() - started < max_seconds:
+                if not (_describe_batch(location) or _find_ends(location)):
+                    break
+                is_news = True
+        if is_news:
+            location.mark_changed()
+        return is_news
+
+
+def _describe_batch(location: Location) -> bool:
+    """Describe a batch of runs by the inputs in their first checkpoints. Returns whether there were any."""
+    checkpoints = Checkpoint.objects.filter(run=OuterRef("pk"))
+    readable = checkpoints.exclude(state=Checkpoint.State.NO_COPY).order_by("row")
+    due = location.runs.without_inputs().annotate(first_pk=Subquery(readable.values("pk")[:1]))
+    runs = list(due.values_list("pk", "first_pk", "newest_status", "status")[:BATCH])
+    pks = [first_pk for _pk, first_pk, *_statuses in runs if first_pk is not None]
+    found = Checkpoint.objects.select_related("stored_copy", "location").in_bulk(pks)
+    described = []
+    for pk, first_pk, *_statuses in runs:
+        inputs = described_inputs(location, [stored_body(found[first_pk])]) if first_pk in found else []
+        described.append((json.dumps(inputs), True, pk))
+    update_many(Run, ("inputs", "is_described"), described)
+    # Runs that an earlier version imported have no status yet.
+    update_statuses([pk for pk, _first_pk, *statuses in runs if not any(statuses)])
+    return bool(runs)
+
+
+def _undecided_ends(location: Location) -> QuerySet[Checkpoint]:
+    """The newest checkpoints of branches of which only the project's source shows whether they are ends."""
+    kinds = engine_of(location).kinds.values()
+    triggers = {kind.last_trigger for kind in kinds if kind.last_trigger}
+    entities = [kind.name for kind in kinds if kind.last_trigger]
+    if not location.runs.filter(entity__in=entities).exists():
+        # Most locations need no search among all their checkpoints.
+        return location.checkpoints.none()
+    found = location.checkpoints.filter(
+        is_branch_head=True, is_open_ended=True, ended_as="", trigger__in=triggers, units_total=0
+    )
+    unreadable = (Checkpoint.State.NO_COPY, Checkpoint.State.BROKEN)
+    return found.exclude(state__in=unreadable).exclude(run__jobs__status__in=UNFINISHED)
+
+
+def _find_ends(location: Location) -> bool:
+    """Ask the project's source for a batch of undecided ends. Returns whether there were any."""
+    engine, asked = engine_of(location), set[int]()
+    heads = list(_undecided_ends(location).select_related("stored_copy", "location").order_by("-pk")[:BATCH])
+    folder, points = _source_of(location) if heads else (Path(), [])
+    for head in heads:
+        source = confined(folder, partial(_source, engine, folder, points, head.entity, head.name))
+        if source is None:
+            ended_as = Checkpoint.UNKNOWN
+        else:
+            has_finished = engine.has_finished(engine.contents_of(stored_body(head)), source)
+            ended_as = Checkpoint.COMPLETED if has_finished else Checkpoint.OPEN
+        Checkpoint.objects.filter(pk=head.pk, ended_as="").update(ended_as=ended_as)
+        asked.add(head.run_id)
+    update_statuses(asked)
+    return bool(heads)
+
+
+def _source(engine: Engine[Any], folder: Path, points: list[str], entity: str, name: str) -> Any:
+    """What the source of an entry point shows; None if it is not clear which one that is."""
+    entry_point = engine.entry_point_for(folder, points, entity, name) if points else ""
+    return engine.read_source(folder, entry_point, entity) if entry_point else None
+
+
+def _source_of(location: Location) -> tuple[Path, list[str]]:
+    """The folder and entry points of a location's project, or of the one that contains the location."""
+    if location.project is not None:
+        if refusal_of(location.project.folder):
+            return Path(), []
+        return Path(location.project.folder), list(location.project.entry_points)
+    return _proposed_source(location.path, location.engine)
+
+
+@lru_cache(maxsize=100)
+def _proposed_source(path: str, engine: str) -> tuple[Path, list[str]]:
+    """Searched once by each process, because all source files below a folder are read."""
+    found = confined(Path(path), lambda: propose_project(Path(path), engine))
+    return found.folder, [point.name for point in found.entry_points]
+
+
+# Copies of the checkpoints of forked and annotated runs of indexed locations.
+
+# Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
+MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
+# When the next attempt to read a run that could not be read is due, by primary key, on the monotonic clock.
+_retry_at: dict[int, float] = {}
+# The fingerprints of checkpoints that no attempt can read, by primary key.
+_unreadable: dict[int, str] = {}
+
+
 def copy_some() -> bool:
     """Copy one slice of checkpoints without a current copy. Return whether there may be more to do."""
     for run in copied_runs():
@@ -94,8 +246,8 @@ def _copy_slice(run: Run) -> bool:
         # Another process may have deleted the run.
         with suppress(Run.DoesNotExist):
             run.refresh_from_db(fields=["head", "status", "indexed_fingerprint"])
-            if due := _slice(_due(run)):
-                return _store(location, due)
+            if due := _slice(_due_copies(run)):
+                return _store_copies(location, due)
             return bool(Run.objects.filter(pk=run.pk).update(copies_digest=_digest_of(run)))
     return False
 
@@ -107,7 +259,7 @@ def _digest_of(run: Run) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
-def _due(run: Run) -> list[int]:
+def _due_copies(run: Run) -> list[int]:
     """Return the primary keys of the checkpoints to copy.
 
     Those with an outdated copy come first, then, up to the limits, those without one: the ancestors of what
@@ -157,7 +309,7 @@ def _slice(due: Sequence[int]) -> list[Checkpoint]:
     return found
 
 
-def _store(location: Location, due: Sequence[Checkpoint]) -> bool:
+def _store_copies(location: Location, due: Sequence[Checkpoint]) -> bool:
     """Read and store the copies of these checkpoints. Return False if none could be read now.
 
     Requires the import lock. Raises LocationUnreadable.
@@ -210,7 +362,7 @@ def copy_checkpoints(location: Location, rows: Sequence[Checkpoint]) -> None:
     while due:
         with import_lock(location):
             slice_of_due = _slice(due)
-            if not slice_of_due or not _store(location, slice_of_due):
+            if not slice_of_due or not _store_copies(location, slice_of_due):
                 return
         due = due[len(slice_of_due) :]
 
