@@ -15,9 +15,15 @@ import pytest
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
 from viewer.host.locations import pruning
-from viewer.host.locations.deleting import delete_entries
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.pruning import PrunePlan, fresh_plan, plan_prune, prune, recorded_in
+from viewer.host.locations.pruning import (
+    PrunePlan,
+    delete_entries,
+    fresh_plan,
+    plan_prune,
+    prune,
+    recorded_in,
+)
 from viewer.host.locations.sources import address_of
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Checkpoint, Location, StoredCopy
@@ -195,7 +201,9 @@ def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
 KILLED = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from viewer.host.locations import deleting
+import django
+django.setup()
+from viewer.host.locations.pruning import delete_entries
 from viewer.host.reading.location_reader import LocationAddress
 from viewer.stores import Identity
 from viewer.stores.protocol import Entry, ReadLimits
@@ -218,7 +226,7 @@ class Killing(sqlite3.Connection):
 os.unlink = killing_unlink
 sqlite3.connect = lambda *given, **named: connect(*given, factory=Killing, **named)
 address = LocationAddress(Path(path), ReadLimits(), [Path(root)], identity)
-deleting.delete_entries(address, entries, lambda *_: True)
+delete_entries(address, entries, lambda *_: True)
 """
 
 

@@ -14,7 +14,7 @@ from forkline_crewai import checkpoints
 from forkline_langgraph.checkpoints import address_of_file
 from tests.real_stores import copy_of
 from viewer.data_folder import migrating, permissions
-from viewer.host.locations.deleting import delete_entries
+from viewer.host.locations.pruning import delete_entries
 from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.stores.protocol import Entry, Packed, ReadLimits
 from viewer.stores.safe_open import identity_of
