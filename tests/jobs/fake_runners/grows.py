@@ -15,7 +15,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork():
         os._exit(0)
-    kept = []
+    kept, grown = [], 0
     if what == "processes":
         # More than twice the limit.
         for _number in range(100):
@@ -27,11 +27,14 @@ if os.fork() == 0:
     while time.monotonic() < end:
         if what == "memory":
             kept.append(bytearray(10_000_000))
-            if len(kept) > 100:
-                os._exit(1)
-            # Below the limit of each process.
-            if len(kept) > 5 and os.fork():
-                time.sleep(60)
+            # Each process stays below the limit. Only all of them together exceed it.
+            if len(kept) == 6:
+                grown += 1
+                if grown == 20:
+                    os._exit(1)
+                if os.fork():
+                    time.sleep(60)
+                kept.clear()
         elif what == "seconds":
             sum(range(100_000))
         else:
