@@ -61,6 +61,13 @@ def events(folder: Path) -> list[spool.SpoolEvent]:
     return spool.read_events(folder, 0)[0]
 
 
+@pytest.mark.parametrize("program", sorted(RUNNERS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_process_of_the_project_imports_the_program_again_without_its_folder(program: Path) -> None:
+    code = f"import runpy; runpy.run_path({str(program)!r}, run_name='__mp_main__')"
+    again = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+
+
 @pytest.mark.parametrize("error", [UNREADABLE, WITHOUT_REQUEST, UNNAMED])
 def test_an_error_whose_own_code_fails_is_reported(tmp_path: Path, error: str) -> None:
     runner = begun(tmp_path, f"{error}\ndef run(*_):\n    raise Strange()")

@@ -3,11 +3,13 @@
 <the project's interpreter> runner.py <job folder> <the module of the engine's jobs>
 """
 
-import importlib
-import sys
-
-from forkline_runner.program import EngineProgram, main
-
 if __name__ == "__main__":
+    # Not above: processes that the project's code starts with ``multiprocessing`` import this file again,
+    # without the folder of the runners.
+    import importlib
+    import sys
+
+    from forkline_runner.program import EngineProgram, main
+
     job = importlib.import_module(sys.argv[2])
     main(EngineProgram(job.run, job.flush, job.STEPS))

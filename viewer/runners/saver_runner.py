@@ -13,12 +13,14 @@ host. All end when the pipe ``end`` is closed. The modules that are imported bel
 import os
 import sys
 
-# Before the engine is imported, which reads it once: values may then only name classes that hold data.
-os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
-
-from forkline_langgraph import pruning, saver_reader, scratch_store
-
 if __name__ == "__main__":
+    # Before the engine is imported, which reads it once: values may then only name classes that hold data.
+    os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+
+    # Not above: processes that the project's code starts with ``multiprocessing`` import this file again,
+    # without the folder of the runners.
+    from forkline_langgraph import pruning, saver_reader, scratch_store
+
     arguments = sys.argv[1:]
     function = {"prune": pruning.pruned, "send": scratch_store.write_for_other_host}.get(arguments[0])
     status = saver_reader.answer(arguments[1], function) if function else saver_reader.main(arguments)
