@@ -1,5 +1,6 @@
 """The program of a runner reports one end, whatever its project raises and whenever it is cancelled."""
 
+import errno
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forkline_runner.reporting import as_json, as_text
+from forkline_runner.reporting import Questions, Reporter, as_json, as_text, plain_text, short_texts
 from tests.waiting import wait_until
 from viewer.host.jobs import spool
 
@@ -75,6 +76,67 @@ def test_an_error_whose_own_code_fails_is_reported(tmp_path: Path, error: str) -
     (end,) = events(tmp_path)
     assert (end["kind"], end["data"]["status"]) == ("ended", "failed")
     assert end["data"]["error"].startswith("Strange: ") and "Strange" in end["data"]["traceback"]
+
+
+LONG_REFUSAL = """
+from forkline_runner.reporting import Refused, message
+texts = [message("plain_text", text="好" * 2000) for _ in range(200)]
+def run(*_):
+    raise Refused("crewai.project_crew_differs", entry_point="a:b", questions=texts)
+"""
+LONG_ENDS = {
+    "result": ("def run(*_):\n    return '好 ' * 500_000", "succeeded"),
+    "result without blanks": ("def run(*_):\n    return '{\"' + 'x' * 1_000_000", "succeeded"),
+    "error": ("def run(*_):\n    raise ValueError('好 ' * 500_000)", "failed"),
+    "message": (LONG_REFUSAL, "failed"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_ENDS)
+def test_an_end_with_long_texts_keeps_its_status_and_what_fits_of_them(tmp_path: Path, name: str) -> None:
+    body, status = LONG_ENDS[name]
+    runner = begun(tmp_path, body)
+    assert runner.communicate(timeout=60)[1] == b""
+    (end,) = events(tmp_path)
+    assert end["data"]["status"] == status
+    assert len(str(end["data"]["result" if status == "succeeded" else "error"])) > 1000
+
+
+def test_an_end_with_long_texts_fits_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = spool.Spool(tmp_path, shorten=short_texts)
+
+    def refuse(_kind: str, /, **_data: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(written, "write", refuse)
+    error = plain_text("好 " * 5000)
+    Reporter(written).end("failed", error=error, traceback="好 " * 5000)
+    end = spool.reserved_event(tmp_path)
+    assert end is not None and end["data"]["status"] == "failed" and "好" in str(end["data"]["error"])
+
+
+def test_a_question_with_many_long_choices_keeps_its_number_and_whole_output(tmp_path: Path) -> None:
+    reporter = Reporter(spool.Spool(tmp_path, shorten=short_texts))
+    reporter.questions = questions = Questions(tmp_path, reporter, spool.answer_name)
+    (tmp_path / spool.answer_name(1)).write_text('{"text": "1"}')
+    choices, output = ["好" * 3000] * 60, "好" * 20_000
+    assert questions.ask("interrupt", "好" * 6000, output=output, choices=choices) == "1"
+    question = events(tmp_path)[0]["data"]
+    assert question["number"] == 1 and question["context"]["output"] == output
+    assert len(question["context"]["choices"]) == 50
+
+
+def test_a_report_with_many_long_texts_has_all_its_findings(tmp_path: Path) -> None:
+    body = (
+        "choices = [(str(number), '好' * 160) for number in range(30)]\n"
+        "def find(report):\n"
+        "    report['questions'] += [{'saved': 'x' * 64, 'choices': choices} for _ in choices]\n"
+        "def run(_, scratch, reporter):\n    return report_findings(reporter, scratch, find)"
+    )
+    runner = begun(tmp_path, body, "preflight")
+    assert runner.communicate(timeout=60)[1] == b""
+    questions = events(tmp_path)[0]["data"]["report"]["questions"]
+    assert [(one["saved"], len(one["choices"])) for one in questions] == [("x" * 64, 30)] * 30
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -57,7 +57,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
@@ -82,8 +82,10 @@ TEMPORARY = "temporary"
 HIDDEN = "[hidden]"
 # Shorter texts are common words, which would be hidden everywhere.
 MIN_HIDDEN = 8
-# The writer replaces a longer event, so that a reader's memory is bounded.
-MAX_EVENT_BYTES = 256 * 1024
+# The writer shortens the texts of a longer event, or replaces it, so that a reader's memory is bounded.
+MAX_EVENT_BYTES = 512 * 1024
+# The most characters of each text of such an event: the first number with which it fits.
+TEXT_LENGTHS = (100_000, 40_000, 10_000, 2_000, 500, 160, 80)
 # The data of an event that is nested more deeply are left out: redacting them would exceed Python's limit.
 MAX_DEPTH = 100
 # Read at once.
@@ -104,10 +106,20 @@ class SpoolEvent(TypedDict):
     data: dict[str, Any]
 
 
-class Spool:
-    """Appends events to a job's spool, with the texts in ``hide``, such as keys, replaced."""
+def _unchanged(value: Any, _most: int) -> Any:
+    return value
 
-    def __init__(self, folder: Path, hide: Iterable[str] = ()) -> None:
+
+class Spool:
+    """Appends events to a job's spool, with the texts in ``hide``, such as keys, replaced.
+
+    ``shorten`` returns a JSON value with texts of at most so many characters, for an event that is too long.
+    """
+
+    def __init__(
+        self, folder: Path, hide: Iterable[str] = (), shorten: Callable[[Any, int], Any] = _unchanged
+    ) -> None:
+        self._shorten = shorten
         self._hide: list[str] = []
         self.hide(hide)
         self._seq = 0
@@ -129,7 +141,7 @@ class Spool:
         """
         self._seq += 1
         event = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
-        text = json.dumps(event, default=str)
+        text = self._fitting(event, MAX_EVENT_BYTES)
         if len(text) > MAX_EVENT_BYTES:
             event["data"] = {"message": "This event was too long to store.", "length": len(text)}
             text = json.dumps(event)
@@ -138,12 +150,20 @@ class Spool:
             line = line[os.write(self._file, line) :]
 
     def write_reserved(self, kind: str, /, **data: Any) -> None:
-        """Write the last event to the space that was reserved for it. Long texts are cut."""
-        short = {name: value[:2000] if isinstance(value, str) else value for name, value in data.items()}
-        event = SpoolEvent(seq=self._seq + 1, at=time.time(), kind=kind, data=self._masked(short))
-        line = json.dumps(event, default=str).encode().ljust(RESERVED_BYTES)
+        """Write the last event to the space that was reserved for it. Long texts are shortened."""
+        event = SpoolEvent(seq=self._seq + 1, at=time.time(), kind=kind, data=self._masked(data))
+        line = self._fitting(event, RESERVED_BYTES).encode().ljust(RESERVED_BYTES)
         if len(line) == RESERVED_BYTES:
             os.pwrite(self._reserved, line, 0)
+
+    def _fitting(self, event: SpoolEvent, max_bytes: int) -> str:
+        """The event as JSON, with shorter texts if it has more bytes."""
+        text = json.dumps(event, default=str)
+        for most in TEXT_LENGTHS:
+            if len(text) > max_bytes:
+                event["data"] = self._shorten(event["data"], most)
+                text = json.dumps(event, default=str)
+        return text
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -54,6 +54,7 @@ from forkline_runner.reporting import (
     english,
     message,
     secrets_of,
+    short_texts,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
     # Before anything of the project or of the checkpoint is imported.
     forkline_guard.install_from(os.environ)
     forkline_guard.protect(request.get("protected") or [])
-    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)), folder)
+    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ), shorten=short_texts), folder)
     reporter.questions = Questions(folder, reporter, spool.answer_name)
     if request["kind"] in PREFLIGHT_KINDS:
         refuse_during_preflight()

@@ -120,7 +120,8 @@ MAX_OUTPUT_BYTES = 160_000
 MAX_PROMPT_BYTES = 40_000
 MAX_SCHEMA_BYTES = 40_000
 MAX_CHARACTERS = 2000
-MAX_CHOICES = 50
+MAX_CHOICES, MAX_CHOICES_BYTES = 50, 200_000
+MAX_ID_CHARACTERS = 500
 # The fields of ``Limit`` in viewer/records/limits.py: ``whose``, ``measure`` and ``max_amount``.
 Limit = dict[str, Any]
 LIMIT_POLL_SECONDS = 0.2
@@ -246,6 +247,18 @@ def shortened(text: str, max_length: int) -> str:
     return begun[: value.start()] if value else begun
 
 
+def short_texts(value: Any, max_length: int) -> Any:
+    """Return a JSON value with shorter texts. Those without blanks may be ids, and stay longer."""
+    if isinstance(value, dict):
+        return {name: short_texts(item, max_length) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [short_texts(item, max_length) for item in value]
+    if not isinstance(value, str):
+        return value
+    is_id = value.isascii() and not re.search(r"\s", value)
+    return shortened(value, max(max_length, MAX_ID_CHARACTERS) if is_id else max_length)
+
+
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
     """Return the values of variables whose names look like keys, tokens or passwords."""
     return [
@@ -332,7 +345,8 @@ def fitting(context: dict[str, Any]) -> dict[str, Any]:
             if value and len(json.dumps(value)) <= MAX_SCHEMA_BYTES:
                 fit["schema"] = value
         elif isinstance(value, list):
-            fit[name] = [shortened(str(one), MAX_CHARACTERS) for one in value[:MAX_CHOICES]]
+            choices = [shortened(str(one), MAX_CHARACTERS) for one in value[:MAX_CHOICES]]
+            fit[name] = [cut(choice, MAX_CHOICES_BYTES // len(choices)) for choice in choices]
         elif value not in (None, ""):
             fit[name] = value if isinstance(value, int) else shortened(str(value), MAX_CHARACTERS)
     return fit
