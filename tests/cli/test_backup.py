@@ -183,6 +183,16 @@ def test_a_damaged_database_is_replaced_and_the_latest_are_kept(data: Path, copy
     assert len(kept) == KEPT and all(path.read_bytes() == b"nothing of a database" for path in kept)
 
 
+def test_the_replaced_database_is_kept_although_the_clock_was_ahead(data: Path, copy: Path) -> None:
+    (data / "backups").mkdir(mode=0o700)
+    for number in range(KEPT):
+        (data / f"backups/forkline-replaced-29990101T00000000000{number}.sqlite3").touch()
+    before = (data / NAME).read_bytes()
+    ended = manage(data, "checkpoints", "restore", str(copy), "--json")
+    assert Path(json.loads(ended.stdout)["replaced"]).read_bytes() == before
+    assert len(list((data / "backups").iterdir())) == KEPT
+
+
 def unfit(copy: Path, how: str) -> Path:
     path = copy.with_name(f"{how}.sqlite3")
     if how == "foreign":

@@ -107,7 +107,7 @@ def upgrade(path: Path, unapplied: frozenset[Migration]) -> None:
             # Django raises it in place of the database's error.
             raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error
         raise
-    delete_old_backups(path.parent, "before-upgrade")
+    delete_old_backups(copy)
 
 
 def note_version(found: Inspected) -> None:

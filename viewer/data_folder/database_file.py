@@ -70,9 +70,14 @@ def backup_path(folder: Path, why: str) -> Path:
     return backups / f"forkline-{why}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.sqlite3"
 
 
-def delete_old_backups(folder: Path, why: str) -> None:
-    """Delete all but the latest backups for this reason."""
-    for old in sorted((folder / "backups").glob(f"forkline-{why}-*.sqlite3"))[:-KEPT]:
+def delete_old_backups(newest: Path) -> None:
+    """Delete all but the latest backups for the reason of this one, which was just made.
+
+    It stays even if the clock was ahead when the others were made.
+    """
+    why = newest.name.rpartition("-")[0]
+    others = {*newest.parent.glob(f"{why}-*.sqlite3")} - {newest}
+    for old in sorted(others)[: 1 - KEPT]:
         delete_backup(old)
 
 
@@ -107,7 +112,8 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
             raise DataFolderFailure(failure_text(error) or str(error)) from error
         finally:
             staged.unlink(missing_ok=True)
-        delete_old_backups(folder, "replaced")
+        if replaced:
+            delete_old_backups(replaced)
     return replaced
 
 
