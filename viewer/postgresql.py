@@ -377,7 +377,11 @@ class Listener:
     def _step(self, session: "Connection[tuple[Any, ...]]") -> None:
         """Wait for a notification, for something to announce, or until the next poll."""
         seconds = POLL_SECONDS if self._arrives else POLL_ALONE_SECONDS
-        ready, _writable, _failed = select.select([session.fileno(), self._wake], [], [], seconds)
+        # Unlike ``select``, it takes a descriptor above 1023, as a web server may have.
+        poll = select.poll()
+        for descriptor in (session.fileno(), self._wake):
+            poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _event in poll.poll(1000 * seconds)}
         if self._wake in ready:
             _drain(self._wake)
             time.sleep(max(0.0, self._sent_at + 1 / MAX_A_SECOND - time.monotonic()))
@@ -437,13 +441,15 @@ class RowChanges:
 
     def __init__(self) -> None:
         self.descriptor, self._written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self.descriptor, select.POLLIN)
         # The first call says that something has changed.
         _write(self._written)
         listener.subscribe(self._written)
 
     def wait(self, seconds: float = 0) -> bool:
         """Return whether rows may have changed since the last call. Waits up to ``seconds`` for it."""
-        select.select([self.descriptor], [], [], seconds)
+        self._poll.poll(1000 * seconds)
         return _drain(self.descriptor)
 
     def close(self) -> None:

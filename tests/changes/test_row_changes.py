@@ -1,6 +1,9 @@
 """Rows that any process changes are reported: with SQLite, and on a PostgreSQL server."""
 
+import os
+import resource
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -55,3 +58,25 @@ def test_commits_and_files_are_waited_for_together(tmp_path: Path) -> None:
         read_reported(changes)
         in_thread(create)
         assert changes.wait(60)
+
+
+@pytest.fixture
+def high_descriptors() -> Iterator[None]:
+    """Have each further descriptor be above those that ``select`` takes, as in a web server with a crowd."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    opened = [os.dup(0)]
+    while opened[-1] < 1024:
+        opened.append(os.dup(0))
+    yield
+    for one in opened:
+        os.close(one)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_changes_are_reported_with_thousands_of_descriptors(tmp_path: Path, high_descriptors: None) -> None:
+    with closing(changes_of_rows()) as rows, closing(changes_of_data(tmp_path)) as data:
+        read_reported(rows)
+        read_reported(data)
+        in_thread(create)
+        assert rows.wait(60) and data.wait(60)

@@ -36,13 +36,17 @@ class FileChanges:
 
     def __init__(self, descriptor: int | None) -> None:
         self.descriptor = descriptor
+        # Unlike ``select``, it takes a descriptor above 1023, as a web server may have.
+        self._poll = select.poll()
+        if descriptor is not None:
+            self._poll.register(descriptor, select.POLLIN)
 
     def wait(self, seconds: float = 0) -> bool:
         """Without notifications, returns True after a short pause."""
         if self.descriptor is None:
             time.sleep(min(seconds, FILE_POLL_SECONDS))
             return True
-        select.select([self.descriptor], [], [], seconds)
+        self._poll.poll(1000 * seconds)
         try:
             return bool(os.read(self.descriptor, MAX_EVENT_BYTES))
         except BlockingIOError:
@@ -128,10 +132,13 @@ class RowAndFileChanges:
         self._parts = parts
 
     def wait(self, seconds: float = 0) -> bool:
-        descriptors = [part.descriptor for part in self._parts]
-        watched = [one for one in descriptors if one is not None]
-        is_polling = len(watched) < len(descriptors)
-        select.select(watched, [], [], min(seconds, FILE_POLL_SECONDS) if is_polling else seconds)
+        poll = select.poll()
+        for part in self._parts:
+            if part.descriptor is None:
+                seconds = min(seconds, FILE_POLL_SECONDS)
+            else:
+                poll.register(part.descriptor, select.POLLIN)
+        poll.poll(1000 * seconds)
         changed = [part.wait() for part in self._parts]
         return any(changed)
 

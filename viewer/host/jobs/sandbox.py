@@ -434,9 +434,10 @@ def start_isolated(
 def _answer(file: Any) -> dict[str, Any]:
     """What the supervisor reports; empty if it ends without a report, or does not report in time."""
     end = time.monotonic() + SECONDS_TO_REPORT
-    data = b""
+    data, poll = b"", select.poll()
+    poll.register(file, select.POLLIN)
     while not data.endswith(b"\n") and len(data) < MAX_REPORT_BYTES:
-        ready, _w, _x = select.select([file], [], [], max(0.0, end - time.monotonic()))
+        ready = poll.poll(1000 * max(0.0, end - time.monotonic()))
         part = file.read(MAX_REPORT_BYTES) if ready else b""
         if not part:
             break

@@ -125,7 +125,9 @@ class FolderChanges:
         if self._descriptor < 0:
             time.sleep(seconds)
             return set()
-        select.select([self._descriptor], [], [], seconds)
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        poll.poll(1000 * seconds)
         try:
             data = os.read(self._descriptor, MAX_EVENT_BYTES)
         except BlockingIOError:
