@@ -402,13 +402,13 @@ def signing_key(folder: Path, created: Sequence[Path] = ()) -> str:
     try:
         if not file.exists():
             _create_key(file)
-        return file.read_text()
+        if key := file.read_text():
+            return key
+        reason = "it is empty"
     except (OSError, ValueError) as error:
         remove_empty(created)
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
-        raise InvalidSetting(
-            f"The key in {shortened(str(file), MAX_SHOWN)} cannot be used ({reason})."
-        ) from None
+        reason = str(error.strerror) if isinstance(error, OSError) else "it is not a text"
+    raise InvalidSetting(f"The key in {shortened(str(file), MAX_SHOWN)} cannot be used ({reason}).")
 
 
 def _create_key(file: Path) -> None:

@@ -74,6 +74,14 @@ def test_a_data_folder_that_cannot_be_created_leaves_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_signing_key_is_refused_with_its_path(tmp_path: Path) -> None:
+    # A power failure can leave the name of a new file without its content.
+    (tmp_path / "secret_key").touch()
+    with pytest.raises(InvalidSetting, match="secret_key cannot be used"):
+        signing_key(tmp_path)
+    assert (tmp_path / "secret_key").exists()
+
+
 def test_a_signing_key_is_created_once_and_private(tmp_path: Path) -> None:
     first = signing_key(tmp_path)
     assert len(first) > 50

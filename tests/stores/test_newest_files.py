@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from viewer.models import Checkpoint, Problem
 from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Entry, ReadLimits
@@ -49,6 +50,25 @@ def test_recently_changed_folders_of_a_large_location_are_enough(
 ) -> None:
     monkeypatch.setattr(json_folder, "MAX_SEARCHED", 1)
     assert newest(store, limit)[-len(expected) :] == expected
+
+
+def test_no_key_is_longer_than_its_column(store: Path) -> None:
+    folder = os.open(store, os.O_RDONLY)
+    # A name of bytes that are not UTF-8 is shown with escapes.
+    for name in ("b" * 255, "c" * 255, "d" * 255, "e" * 255, os.fsdecode(b"\xe9" * 255)):
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+        for file in ("20270101T000000.json", os.fsdecode(b"\xe9" * 250 + b".json")):
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    with JsonFolder(store, ReadLimits(), []) as opened:
+        listed = [*opened.entries(), *opened.newest(100)]
+    longest = Checkpoint._meta.get_field("source_key").max_length
+    assert longest == Problem._meta.get_field("source_key").max_length == json_folder.MAX_KEY
+    assert all(len(item.key) <= longest for item in listed)
+    assert sum("b" * 255 in item.key for item in listed) > 4
 
 
 def test_links_are_not_followed(store: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

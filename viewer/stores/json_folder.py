@@ -79,6 +79,8 @@ class FolderCursor:
 
 # Branch names contain slashes, but not this many.
 MAX_FOLDER_DEPTH = 40
+# Characters of a key, as a row has it, and of a folder's, so that the names in it have room.
+MAX_KEY, MAX_FOLDER_KEY = 1_000, 740
 # Descriptors of folders that are open at once.
 MAX_OPEN_FOLDERS = 16
 # Once the newest files are searched among this many names, the folders that changed earlier are left out.
@@ -161,7 +163,7 @@ class JsonFolder:
                 if not file.is_dir(follow_symlinks=False):
                     if file.name.endswith(".json"):
                         yield _entry_or_problem(key, file.stat(follow_symlinks=False))
-                elif depth < MAX_FOLDER_DEPTH:
+                elif depth < MAX_FOLDER_DEPTH and len(key) <= MAX_FOLDER_KEY:
                     pending.append((f"{key}/", depth + 1))
                 else:
                     yield _foreign(key, "store.nested_folders")
@@ -203,7 +205,8 @@ class JsonFolder:
                 if key in cursor and cursor.is_unchanged(key, fingerprint):
                     continue
                 names = cursor.add(key, fingerprint, self.names(key))
-                if names is None or key.count("/") >= MAX_FOLDER_DEPTH - 1:
+                is_too_deep = key.count("/") >= MAX_FOLDER_DEPTH - 1 or len(key) > MAX_FOLDER_KEY
+                if names is None or is_too_deep:
                     return None
                 keys = [f"{key}/{name}" if key else name for name in names]
                 pending += [one.rstrip("/") for one in keys if one.endswith("/")]
@@ -231,7 +234,8 @@ class JsonFolder:
                 found += ((name, key) for name in nlargest(limit, files))
                 if len(files) < len(names) and depth < MAX_FOLDER_DEPTH:
                     for name, changed in self._folders_among(names, key):
-                        heappush(pending, (-changed, depth + 1, f"{key}{name}/"))
+                        if len(key) + len(name) <= MAX_FOLDER_KEY:
+                            heappush(pending, (-changed, depth + 1, f"{key}{name}/"))
         newest = nlargest(limit, found)
         return [item for name, key in reversed(newest) if (item := self.entry(key + name))]
 
@@ -429,8 +433,8 @@ def _unavailable_problem(
 
 
 def _printable(key: str) -> str:
-    """The key with escapes in place of bytes that are not UTF-8."""
-    return key.encode("utf-8", "backslashreplace").decode()
+    """The key with escapes in place of bytes that are not UTF-8, shortened if these make it too long."""
+    return key.encode("utf-8", "backslashreplace").decode()[:MAX_KEY]
 
 
 def _cannot_list(error: OSError) -> protocol.LocationUnreadable:
