@@ -10,6 +10,7 @@ import string
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, JWT, PEM, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
-from viewer.redaction import MARKER
+from viewer.redaction import MARKER, rules_digest
 from viewer.redaction.known_secrets import known_secrets, redact_text
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.patterns import compiled
@@ -203,6 +204,26 @@ def test_a_known_secret_is_found_in_any_case_and_with_colours(text: str) -> None
         redacted_json(data, scan(data), known).decode(),
     ):
         assert MARKER in made and "xyz9" not in made.lower() and "s3cret" not in made.lower()
+
+
+def test_a_known_secret_is_found_in_other_encodings() -> None:
+    secret = "MyS3cretValue-xyz9"
+    known, data = known_secrets((secret,)), f"x={secret}".encode()
+    for text in (
+        base64.b64encode(base64.b64encode(data)).decode(),
+        base64.b32encode(data).decode(),
+        data.hex(),
+        data.hex(":").upper(),
+        data.hex(" ", -2),
+        data.hex(" ", 2),
+        ", ".join(f"0x{byte:02x}" for byte in data),
+    ):
+        document = json.dumps({"text": text}).encode()
+        for made in (
+            redact_text(f"it printed {text} and ended", known),
+            redacted_json(document, scan(document), known).decode(),
+        ):
+            assert MARKER in made and text[16:32] not in made
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -576,15 +597,49 @@ def test_an_encoded_text_that_is_recognised_as_a_secret_is_redacted(plain: str) 
         data.hex(),
         data.hex().upper(),
         f"0x{data.hex()}",
+        base64.b64encode(base64.b64encode(data)).decode(),
+        base64.b64encode(b"it printed " + base64.urlsafe_b64encode(data)).decode(),
+        base64.b32encode(data).decode(),
+        base64.b32encode(data).decode().rstrip("="),
+        data.hex(" "),
+        data.hex(":").upper(),
+        data.hex("-"),
+        data.hex(" ", -2),
+        ", ".join(f"0x{byte:02X}" for byte in data),
     ):
         for form in (text, f"it printed {text} and ended", f"data:\n  settings: {text}\n"):
             for made in both_ways({"seen": form, "then": "more"}):
                 assert text[16:32] not in made and MARKER in made and "more" in made
 
 
+@pytest.mark.parametrize("columns", ["{hex1:<23}  {hex2:<23}  |{shown}|", "{pairs:<39}  {shown}"])
+def test_a_dump_of_bytes_that_holds_a_secret_is_redacted(columns: str) -> None:
+    data = f"HOST=x\nSERVICE_API_KEY={KEY}\n".encode()
+    lines = [data[at : at + 16] for at in range(0, len(data), 16)]
+    dump = "\n".join(
+        f"{16 * number:08x}: "
+        + columns.format(
+            hex1=line[:8].hex(" "),
+            hex2=line[8:].hex(" "),
+            pairs=line.hex(" ", -2),
+            shown="".join(chr(byte) if 32 <= byte < 127 else "." for byte in line),
+        )
+        for number, line in enumerate(lines)
+    )
+    for made in both_ways({"seen": f"It printed\n{dump}\nand ended.", "then": "more"}):
+        assert KEY[:4] not in made and KEY[:4].encode().hex(" ") not in made and KEY[-8:-4] not in made
+        assert "and ended" in made and "more" in made
+
+
 @pytest.mark.parametrize("plain", ["The password is in the safe.", "token counts: 1200", "secret santa 2024"])
 def test_an_encoded_text_without_a_secret_is_shown(plain: str) -> None:
-    for text in (base64.b64encode(plain.encode()).decode(), plain.encode().hex()):
+    for text in (
+        base64.b64encode(plain.encode()).decode(),
+        base64.b64encode(base64.b64encode(plain.encode())).decode(),
+        base64.b32encode(plain.encode()).decode(),
+        plain.encode().hex(),
+        plain.encode().hex(":"),
+    ):
         for made in both_ways({"seen": f"it printed {text} and ended"}):
             assert text in made
 
@@ -631,6 +686,19 @@ def test_an_image_in_a_text_is_not_changed() -> None:
     raw = RawCheckpoint(Entry("a.json", "1", len(data)), data, lambda _format: ids)
     read = snapshot_of(raw, [STORE_FORMAT], ReadLimits(), time.monotonic())
     assert read.body == data
+
+
+def test_the_digest_of_the_rules_covers_every_file_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {file for file in (Path(__file__).parents[2] / "viewer/redaction").rglob("*") if file.is_file()}
+    read: list[Path] = []
+
+    def recorded(file: Path) -> bytes:
+        read.append(file)
+        return b""
+
+    monkeypatch.setattr(Path, "read_bytes", recorded)
+    rules_digest.__wrapped__()
+    assert {*read} == {file for file in files if file.suffix != ".pyc"}
 
 
 def test_words_of_a_name() -> None:

@@ -18,8 +18,8 @@ MARKER = "[redacted]"
 
 @cache
 def rules_digest() -> str:
-    """Return a digest of this package's code. Other code may have shown what this one hides."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    """Return a digest of this package's code and rules. Others may have shown what these hide."""
+    files = sorted(file for file in Path(__file__).parent.iterdir() if file.suffix in (".py", ".toml"))
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 

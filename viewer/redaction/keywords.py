@@ -156,17 +156,22 @@ _OTHER_KEYWORDS = words(
     " DENTIFIED sexec SEXEC sExec sqlplus sqlldr expdp impdp userid= :1521"
     " (DESCRIPTION racle @db @DB @orcl @ORCL @xe @XE"
 )
-# Texts in Base64 or hexadecimal digits, as ``known_secrets`` decodes them: documents, texts with one of these
-# words, and texts that begin like a token or an address. The prefix of a JWT is another one.
+# Encoded texts, as ``known_secrets`` decodes them: documents, texts with one of these words, and texts that
+# begin like a token or an address. The prefix of a JWT is another one.
 _DOCUMENT_STARTS = words("eyJ ewog ewoJ ewoi ew0K W3si WyI H4sI")
-_ENCODED_WORDS = cased(
-    *("password", "passwd", "secret", "api_key", "api-key", "apikey", "token", "bearer", "credential"),
-    "authoriz",
+_ENCODED_WORDS = (
+    *cased("password", "passwd", "secret", "api_key", "api-key", "apikey", "token", "bearer", "credential"),
+    *cased("authoriz"),
+    *("apiKey", "PRIVATE KEY"),
 )
 _ENCODED_STARTS = words(
     "sk- sk_live_ ghp_ github_pat_ glpat- xoxb- xoxp- hf_ gsk_ npm_ pypi- AKIA ASIA AIza"
     " postgres mysql: mongodb redis: rediss: amqp:"
 )
+# The address of the second line of a dump.
+_SECOND_ADDRESS = "0000010"
+# What separates bytes in hexadecimal digits: 73 6b, 73:6B, 73-6b, 0x73, 0x6b.
+_BYTE_SEPARATORS = (" ", ":", "-", ", 0x")
 
 
 def base64_forms(data: bytes, offset: int) -> Iterator[str]:
@@ -178,22 +183,54 @@ def base64_forms(data: bytes, offset: int) -> Iterator[str]:
     yield text.replace("+", "-").replace("/", "_")
 
 
-def _encoded_forms(text: str, offsets: Iterable[int]) -> Iterator[str]:
+def _base32_form(data: bytes, offset: int) -> str:
+    """Return the Base32 characters that are the same whatever precedes and follows these bytes."""
+    return base64.b32encode(bytes(offset) + data).decode()[
+        (offset * 8 + 4) // 5 : (offset + len(data)) * 8 // 5
+    ]
+
+
+def encoded_forms(data: bytes, *, is_start: bool = False) -> Iterator[str]:
+    """Yield the forms of bytes inside an encoded text, or only at its start.
+
+    In Base64 once and twice, in Base32 and in hexadecimal digits of lower case.
+    """
+    for offset in range(1 if is_start else 3):
+        for form in base64_forms(data, offset):
+            yield form
+            for outer in range(3):
+                yield from base64_forms(form.encode(), outer)
+    for offset in range(1 if is_start else 5):
+        yield _base32_form(data, offset)
+    yield data.hex()
+
+
+def separated_forms(data: bytes) -> Iterator[str]:
+    """Yield the hexadecimal digits of bytes, in lower case, as dumps have them: one by one, or in pairs."""
+    yield from (separator.join(f"{byte:02x}" for byte in data) for separator in _BYTE_SEPARATORS)
+    yield from (f"{data[:skipped].hex()} {data[skipped:].hex(' ', -2)}".strip() for skipped in (0, 1))
+
+
+def _encoded_keywords(text: str, *, is_start: bool) -> Iterator[str]:
     data = text.encode()
-    for offset in offsets:
-        yield from base64_forms(data, offset)
-    yield from (data.hex(), data.hex().upper())
+    yield from encoded_forms(data, is_start=is_start)
+    yield data.hex().upper()
+    for form in separated_forms(data[:3]):
+        yield from (form, form.upper().replace("X", "x"))
 
 
 ENCODED_KEYWORDS = frozenset(
     [
+        _SECOND_ADDRESS,
         *_DOCUMENT_STARTS,
         *(
             form
-            for word in (*_ENCODED_WORDS, "apiKey", "PRIVATE KEY")
-            for form in _encoded_forms(word, range(3))
+            for start in _DOCUMENT_STARTS
+            for outer in range(3)
+            for form in base64_forms(start.encode(), outer)
         ),
-        *(form for start in _ENCODED_STARTS for form in _encoded_forms(start, [0])),
+        *(form for word in _ENCODED_WORDS for form in _encoded_keywords(word, is_start=False)),
+        *(form for start in _ENCODED_STARTS for form in _encoded_keywords(start, is_start=True)),
     ]
 )
 _SPACED_KEYWORDS = (

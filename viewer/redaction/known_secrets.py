@@ -13,7 +13,13 @@ from urllib.parse import quote, quote_plus
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
-from viewer.redaction.keywords import ENCODED_KEYWORDS, base64_forms, may_hold_secret
+from viewer.redaction.keywords import (
+    ENCODED_KEYWORDS,
+    base64_forms,
+    encoded_forms,
+    may_hold_secret,
+    separated_forms,
+)
 from viewer.redaction.named_values import named_spans
 from viewer.redaction.names import is_secret_text
 from viewer.redaction.pairs import pair_spans, table_spans
@@ -45,9 +51,9 @@ from viewer.redaction.vendor_tokens import token_spans
 # Beyond this size, texts are compared word by word: one search for all forms would need too much memory.
 MAX_SEARCHED_BYTES = 2 * 1024 * 1024
 _WORD = compiled(r"[^\s\"'`\\,;<>()\[\]{}]{5,}")
-# The shortest value, in bytes, whose Base64 forms are searched: fewer of a shorter one's characters are the
-# same in every text.
-MIN_BASE64 = 9
+# The shortest value, in bytes, that is searched in other encodings: fewer of a shorter one's characters are
+# the same in every text. The longest one that is searched in all of them: their forms are many times as long.
+MIN_ENCODED, MAX_ENCODED = 9, 200
 # Levels of JSON inside JSON at which a value with quotes or backslashes is found.
 _ESCAPED_LEVELS = 3
 
@@ -127,7 +133,7 @@ def known_secrets(values: tuple[str, ...]) -> KnownSecrets:
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """Yield the forms of a value in texts: unchanged, escaped, percent-encoded and in Base64, in any case."""
+    """Yield the forms of a value in texts, in any case: unchanged, escaped, percent-encoded and encoded."""
     yield value
     if not value.isascii():
         # Of bytes, only the letters of ASCII are compared in lower case.
@@ -141,9 +147,10 @@ def forms_of(value: str) -> Iterator[str]:
     yield from (quote(value, safe=""), quote(value), quote_plus(value), quote(value, safe="").lower())
     yield from (html.escape(value), repr(value)[1:-1])
     data = value.encode("utf-8", "surrogatepass")
-    if len(data) >= MIN_BASE64:
-        for offset in range(3):
-            yield from base64_forms(data, offset)
+    if MIN_ENCODED <= len(data) <= MAX_ENCODED:
+        yield from (*encoded_forms(data), *separated_forms(data))
+    elif len(data) > MAX_ENCODED:
+        yield from (form for offset in range(3) for form in base64_forms(data, offset))
 
 
 # Redact texts. Each rule yields the spans of what it finds, which are then replaced together.
@@ -401,13 +408,26 @@ def private_key_spans(data: bytes) -> Iterator[TextSpan]:
         yield start, ends[following] if has_end else min(content, limit)
 
 
-# Texts in Base64 or hexadecimal digits that hold a secret: a token, a file of variables, Docker's logins.
+# Encoded texts that hold a secret: a token, a file of variables, Docker's logins. In Base64, Base32 or
+# hexadecimal digits.
 
 
 # Whole words. The letter after a backslash is no part of one.
-_ENCODED_TEXT = compiled(r"(?:^|\\n|[^A-Za-z0-9+/_\-])([A-Za-z0-9+/_\-]{16,}={0,2})")
+_ENCODED_TEXT = compiled(r"(?:^|\\n|[^A-Za-z0-9+/_\-])([A-Za-z0-9+/_\-]{16,}={0,6})")
 _ENCODED_SEARCH = words_search(ENCODED_KEYWORDS)
 _HEX = anchored(r"(?:0x)?+((?:[0-9a-fA-F]{2})++)$")
+_BASE32 = anchored(r"([A-Z2-7]++)=*+$")
+# Bytes in hexadecimal digits, one by one or in pairs, and what is between them: 73:6b, 0x73, 0x6b. In a dump,
+# the characters of a line and the address of the next one.
+_BETWEEN_BYTES = (
+    r"(?:[ \t]{1,4}[^\r\n\\]{0,20}(?:\r?\n|(?:\\r)?\\n)[0-9a-fA-F]{6,8}:?[ \t]{1,2}"
+    r"|[:\-,]?(?:[ \t\r\n]|\\r|\\n){0,20}(?:0x)?)"
+)
+_SEPARATED_BYTES = compiled(
+    rf"\b((?:0x)?[0-9a-fA-F]{{2}}(?:{_BETWEEN_BYTES}[0-9a-fA-F]{{2}}){{7,}})\b"
+    r"(?:[ \t]{2,60}[^\s\\][^\r\n\\]{0,17})?"
+)
+_NEXT_BYTE = compiled(rf"{_BETWEEN_BYTES}([0-9a-fA-F]{{2}})")
 MAX_DOCUMENT = 64 * 1024
 
 
@@ -415,25 +435,52 @@ def encoded_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of encoded texts in which the rules find a secret."""
     if not _ENCODED_SEARCH.find_matches_as_indexes(data):
         return
-    for found in _ENCODED_TEXT.finditer(data):
-        text = found[1]
-        if len(text) <= MAX_DOCUMENT and _ENCODED_SEARCH.find_matches_as_indexes(text):
-            document = _document(text)
-            # Without what may obscure a secret: each of these steps would search the texts inside again.
-            if document and may_hold_secret(document) and _found_in(document):
-                yield found.span(1)
+    for pattern, group, decode in ((_ENCODED_TEXT, 1, _document), (_SEPARATED_BYTES, 0, _document_of_bytes)):
+        for found in pattern.finditer(data):
+            text = found[1]
+            if len(text) <= MAX_DOCUMENT and _ENCODED_SEARCH.find_matches_as_indexes(text):
+                document = decode(text)
+                # Without what may obscure a secret: each of these steps would search the texts inside again.
+                if document and may_hold_secret(document) and _found_in(document):
+                    yield found.span(group)
 
 
 def _document(encoded: bytes) -> bytes:
     """Return the text that is encoded; empty if there is none."""
+    if digits := _HEX.match(encoded):
+        return _text_of(bytes.fromhex(digits[1].decode()))
+    if (letters := _BASE32.match(encoded)) and (text := _text_of(_from_base32(letters[1]))):
+        return text
+    return _text_of(_from_base64(encoded))
+
+
+def _document_of_bytes(separated: bytes) -> bytes:
+    """Return the text of bytes in hexadecimal digits. Their neighbours may look like bytes."""
+    digits = b"".join(found[1] for found in _NEXT_BYTE.finditer(separated))
+    return bytes.fromhex(digits.decode()).decode("utf-8", "replace").encode()
+
+
+def _from_base32(letters: bytes) -> bytes:
     try:
-        if digits := _HEX.match(encoded):
-            return bytes.fromhex(digits[1].decode()).decode().encode()
+        return base64.b32decode(letters + b"=" * (-len(letters) % 8))
+    except ValueError:
+        return b""
+
+
+def _from_base64(encoded: bytes) -> bytes:
+    try:
         data = base64.urlsafe_b64decode(encoded.replace(b"+", b"-").replace(b"/", b"_") + b"==")
-        if data.startswith(b"\x1f\x8b"):
-            data = zlib.decompressobj(wbits=31).decompress(data, MAX_DOCUMENT)
-        return data.decode().encode()
+        is_packed = data.startswith(b"\x1f\x8b")
+        return zlib.decompressobj(wbits=31).decompress(data, MAX_DOCUMENT) if is_packed else data
     except (ValueError, zlib.error):
+        return b""
+
+
+def _text_of(data: bytes) -> bytes:
+    """Return the bytes if they are a text in UTF-8; else none."""
+    try:
+        return data.decode().encode()
+    except ValueError:
         return b""
 
 
