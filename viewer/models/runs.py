@@ -200,8 +200,16 @@ def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
 
 
 def escaped(name: str) -> str:
-    """An id as a target has it: ``%`` and ``#``, which begins it, are percent-encoded."""
+    """An id as a target or source has it: ``%`` and ``#``, which begins it, are percent-encoded."""
     return name.replace("%", "%25").replace("#", "%23")
+
+
+def source_text(store: object, key: str) -> str:
+    """The name by which a runner reads a checkpoint of a store: ``store.db#id``, or ``store.db#run/id``.
+
+    The id of the run may contain ``#``, and so may the path, so that the key is escaped.
+    """
+    return f"{store}#{escaped(key) if '/' in key else key}"
 
 
 def target_text(location: Location, run: Run, checkpoint_id: str, step: int | None) -> str:
@@ -392,11 +400,11 @@ class Checkpoint(models.Model):
         """The name by which the engine reads it: a file's path, or ``store.db#id``."""
         if self.is_scratch:
             _scratch, job, key = self.source_key.split("/", 2)
-            return f"{scratch_store_of(job)}#{key}"
+            return source_text(scratch_store_of(job), key)
         if self.location.store_kind != Location.StoreKind.JSON:
             # A key with a slash names the run as well.
             key = self.source_key if "/" in self.source_key else self.checkpoint_id
-            return f"{self.location.path}#{key}"
+            return source_text(self.location.path, key)
         return str(Path(self.location.path) / self.source_key)
 
 

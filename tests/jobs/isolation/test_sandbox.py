@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
 
 from tests.jobs.conftest import MakeJob, finished
-from tests.jobs.isolation.conftest import ended, isolate, listener, result_of
-from viewer.host.jobs.environment import MARKER
+from tests.jobs.isolation.conftest import ended, isolate, listener, noted, result_of
+from viewer.host.jobs.environment import GUARD, MARKER
+from viewer.host.jobs.sandbox import open_paths
 from viewer.models import Job, Location, Project
+from viewer.records.isolation import isolation_of
 
 
 @pytest.fixture
@@ -81,6 +84,31 @@ def test_nothing_of_the_users_is_reached(
     assert Path(others.environment_file).read_text() == "KEY=sk-of-another-project"
     assert (data / "secret").read_text() == "of Forkline"
     assert not [*Path(others.folder).glob("left*"), *data.glob("*/left*")]
+
+
+@pytest.mark.parametrize(
+    ("store_kind", "name", "source"),
+    [
+        ("json", "checkpoints", "checkpoints/run/one#two.json"),
+        ("sqlite", "store.db", "store.db#2026_ab"),
+        ("sqlite", "threads.db", "threads.db#a%23b/1ef"),
+    ],
+)
+def test_a_hash_in_the_path_of_a_location_opens_no_folder_above_it(
+    project: Project, tmp_path: Path, store_kind: str, name: str, source: str
+) -> None:
+    folder = tmp_path / "c#" / "stores"
+    (folder / "checkpoints" / "run").mkdir(parents=True)
+    request: Any = {
+        "location": {"path": str(folder / name), "store_kind": store_kind},
+        "checkpoint": {"id": "", "source": str(folder / source)},
+    }
+    isolate(project, launcher="bubblewrap")
+    paths = open_paths(
+        isolation_of(project.isolation), noted(project), request, {GUARD: ""}, tmp_path / "job", __file__
+    )
+    stores = [path for path in paths.write if path not in (project.folder, str(tmp_path / "job"))]
+    assert stores and all(path.startswith(str(folder)) for path in stores)
 
 
 def test_with_network_the_files_stay_closed(

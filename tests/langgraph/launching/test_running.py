@@ -3,10 +3,12 @@
 import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,21 @@ def test_a_fork_appears_in_the_lineage_and_leaves_the_store_as_it_was(
     assert [one["id"] for one in done["checkpoints"]] == [row.checkpoint_id for row in forked]
     assert stored_contents(forked[-1]).channels["notes"][-1] == "end on dogs"  # type: ignore[attr-defined]
     assert all(row.state == Checkpoint.State.PRESENT for row in rows(threads, "fan"))
+
+
+def test_threads_whose_ids_have_separators_are_forked_and_resumed(
+    threads: Location, terminal: Terminal
+) -> None:
+    with closing(sqlite3.connect(threads.path)) as store, store:
+        for table in ("checkpoints", "writes"):
+            store.execute(f"UPDATE {table} SET thread_id = 'a/b#c%23' || thread_id")
+    import_location(threads)
+    start, failed = rows(threads, "a/b#c%23fan")[2], rows(threads, "a/b#c%23failed")[-1]
+    terminal.succeeded("fork", start.target, "--entrypoint", "graphs:fan", "--branch", "dogs")
+    draft = next(row for row in rows(threads, "a/b#c%23fan") if row.is_scratch)
+    terminal.succeeded("fork", draft.target, "--entrypoint", "graphs:fan", "--branch", "mice")
+    assert {row.branch for row in rows(threads, "a/b#c%23fan") if row.is_scratch} == {"dogs", "mice"}
+    terminal.succeeded("resume", failed.target, "--entrypoint", "graphs:fan")
 
 
 def test_a_fork_of_a_fork_continues_the_scratch_store(threads: Location, terminal: Terminal) -> None:

@@ -1,6 +1,8 @@
 """What would run next after an edit, for each node, asked in one process, and what then does."""
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 from tests.engine_runs.graphs import Graphs, digests
@@ -35,3 +37,12 @@ def test_a_reducer_determines_what_an_edit_does_to_a_channel(graphs: Graphs) -> 
 def test_an_edge_that_cannot_decide_is_an_answer_of_its_node(graphs: Graphs) -> None:
     found = asked(graphs, {"topic": "dogs"})
     assert "KeyError" in found["approve"]["error"] and found["draft"]["next"] == ["approve"]
+
+
+def test_a_thread_whose_id_has_a_slash_runs_its_own_graph(graphs: Graphs) -> None:
+    with closing(sqlite3.connect(graphs.store)) as store, store:
+        for table in ("checkpoints", "writes"):
+            store.execute(f"UPDATE {table} SET thread_id = 'tenant/7' WHERE thread_id = 'approval'")
+    request = graphs.request("fork", "approval", "tenant/7")
+    (event,) = graphs.run({**request, "kind": "preflight"}).of("preflight")
+    assert event["report"]["blocks"] == [] and event["report"]["next"] == ["approve"]

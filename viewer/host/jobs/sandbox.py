@@ -260,12 +260,12 @@ def _stores(request: Request) -> Iterator[str]:
     SQLite writes other files next to the store's, also to read it. Raises JobRefused.
     """
     location = request.get("location")
-    sources = [location["path"] if location else ""]
+    paths = [location["path"] if location else ""]
     checkpoint = request.get("checkpoint")
     if checkpoint and not checkpoint.get("stored"):
-        sources.append(checkpoint.get("source", ""))
-    for source in sources:
-        path = Path(source.partition("#")[0])
+        source, is_file = checkpoint.get("source", ""), location and location["store_kind"] == "json"
+        paths.append(source if is_file else source.rpartition("#")[0])
+    for path in map(Path, paths):
         if path.is_absolute():
             store = str(path if path.is_dir() else path.parent)
             # Locations have real paths. A run may have replaced a folder in its project by a link.

@@ -18,6 +18,7 @@ from viewer.host.reading.location_reader import LocationAddress, LocationReader,
 from viewer.host_requests import Body, ImportCounts, NotReadable, Report
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Host, Location, PoolMember
+from viewer.models.runs import source_text
 from viewer.records.bucket import BucketAway
 from viewer.stores import (
     SaverAddress,
@@ -354,7 +355,7 @@ def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
     key, store_format = found.real_key, store_format_named(engine_name(location))
     if location.store_kind != Location.StoreKind.JSON:
         return UnredactedSource(
-            store_format.ids_in_row(key, None, "").checkpoint_id, f"{location.path}#{key}"
+            store_format.ids_in_row(key, None, "").checkpoint_id, source_text(location.path, key)
         )
     ids = store_format.ids_in_path(key)
     return UnredactedSource(ids.checkpoint_id, str(Path(location.path) / key), ids.branch)

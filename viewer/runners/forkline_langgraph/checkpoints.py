@@ -183,16 +183,16 @@ def path_of(request: Request) -> Path:
 
 def address_of(source: Source, request: Request) -> CheckpointKey:
     """Return the checkpoint that a request names. Raises Refused if the store does not have it."""
-    key = request["checkpoint"]["source"].rpartition("#")[2]
+    key = unescaped(request["checkpoint"]["source"].rpartition("#")[2])
     for address in source.rows.with_id(key.rpartition("/")[2]):
         if key_of(address) == key:
             return address
     raise Refused("langgraph.checkpoint_deleted", checkpoint=request["checkpoint"]["id"])
 
 
-def namespace_of(request: Request) -> str:
-    """Return the namespace in the key of a request's checkpoint; empty for the thread's own graph."""
-    return "/".join(request["checkpoint"]["source"].rpartition("#")[2].split("/")[1:-1])
+def unescaped(key: str) -> str:
+    """Return the key of a checkpoint from a source (``source_text`` in viewer/models/runs.py)."""
+    return key.replace("%23", "#").replace("%25", "%")
 
 
 def key_of(address: CheckpointKey) -> str:

@@ -104,7 +104,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
     checkpoints.refuse_other_location(request)
     with checkpoints.opened(checkpoints.path_of(request), scratch) as source:
         address = checkpoints.address_of(source, request)
-        if address.namespace:
+        if namespace := address.namespace:
             # A fork of a subgraph runs the graph that waits for it.
             address = checkpoints.caller_of(source, address)
         loadable = Loadable(request)
@@ -116,7 +116,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
         loadable.pin_modules()
         if forgotten := _forgotten(source, address):
             report["notes"].append({"what": "memory", "detail": ", ".join(forgotten)})
-    _check_fork(report, request, scratch, address, loadable, reporter)
+    _check_fork(report, request, scratch, address, namespace, loadable, reporter)
 
 
 def _forgotten(source: Source, address: CheckpointKey) -> list[str]:
@@ -140,11 +140,14 @@ def _check_fork(
     request: Request,
     scratch: Path,
     address: CheckpointKey,
+    namespace: str,
     loadable: Loadable,
     reporter: Reporter,
 ) -> None:
-    """Load the graph, and read from a copy of the checkpoint what it would run next."""
-    namespace = checkpoints.namespace_of(request)
+    """Load the graph, and read from a copy of the checkpoint what it would run next.
+
+    ``namespace`` is that of the subgraph whose checkpoint is forked; empty for the thread's own graph.
+    """
     with recorded_imports(report), entry_points.graph_of(request, address.thread) as graph:
         from forkline_langgraph import graph_findings, runs
 

@@ -433,8 +433,11 @@ def _run_on_copy(request: Request, scratch: Path, store: Path, reporter: Reporte
         if namespace and is_edited:
             edit_inner_graph(one, namespace, request, loadable)
             return one.to_end(None, asks_first=False)
-        prepare = _edited if request["kind"] == "fork" else _input_or_answers
-        return one.to_end(prepare(one, request, loadable), replays=is_replay)
+        if request["kind"] == "fork":
+            given = _edited(one, request, loadable, is_inner=bool(namespace))
+        else:
+            given = _input_or_answers(one, request, loadable)
+        return one.to_end(given, replays=is_replay)
 
 
 def _run_on_user_store(request: Request, scratch: Path, reporter: Reporter) -> str:
@@ -500,9 +503,10 @@ def _running(request: Request, graph: Any, saver: Any, thread: str, reporter: Re
     return Running(copied, config, reporter, settings.stream_options(copied))
 
 
-def _edited(one: Running, request: Request, loadable: Loadable) -> Any:
+def _edited(one: Running, request: Request, loadable: Loadable, *, is_inner: bool) -> Any:
     """Apply a fork's edits, and check that the nodes of the plan run next.
 
+    The steps of a plan of a subgraph, which ``is_inner``, are part of one step of the graph that calls it.
     Return what to pass to ``Running.to_end``. Raises Refused.
     """
     options = request.get("options") or {}
@@ -516,8 +520,6 @@ def _edited(one: Running, request: Request, loadable: Loadable) -> Any:
     following = one.next_nodes()
     if not following:
         raise Refused("langgraph.nothing_follows")
-    # A subgraph's steps are part of one step of the graph that calls it.
-    is_inner = bool(checkpoints.namespace_of(request))
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
     # A unit that finished before counts in the numbers of the others.
     nodes = [node_of(unit, one.graph) for unit in planned]

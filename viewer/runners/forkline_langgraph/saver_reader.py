@@ -467,7 +467,7 @@ def _copy(reader: SaverReader, key: str, target: Path) -> int:
 
     Return the number of its checkpoints.
     """
-    outer, copied = key.rpartition("/")[0], 0
+    outer, copied = checkpoints.unescaped(key).rpartition("/")[0], 0
     with contextlib.closing(sqlite3.connect(target)) as file, file:
         for statement in scratch_store.TABLES:
             file.execute(statement)
