@@ -78,7 +78,7 @@ def out_of_place(text: str) -> "Iterator[tuple[str, Client, str]]":
 
 def attack_tokens(chance: random.Random, counts: Counter[str], location: "Location", tries: int) -> list[str]:
     """Send tokens that must not work. Return what was wrong."""
-    from viewer.records.accounts import hash_of
+    from viewer.models.accounts import hash_of
 
     _user, token, text = fresh(chance)
     sent = [

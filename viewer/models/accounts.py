@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 from datetime import timedelta
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -230,6 +232,22 @@ class SavedSearch(models.Model):
         return f"{reverse('search')}?{self.query}"
 
 
+# The tokens of programs, invitations and share links. A row has a hash of its token.
+
+# Longer texts are no tokens.
+MAX_TOKEN = 100
+
+
+def new_token() -> str:
+    """Return a token of 256 random bits, which nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_of(token: str) -> str:
+    """Return what is stored of a token. It needs no salt: a token has 256 random bits."""
+    return sha256(token.encode(errors="replace")).hexdigest()
+
+
 # Tokens with which programs use the HTTP interface as a person, and the keys of what they start.
 
 # What begins every token, so that people and programs that look for secrets recognise one.
@@ -244,7 +262,6 @@ class ApiToken(models.Model):
     locations unless it ``is_everywhere``. A location that was removed leaves the others.
     """
 
-    # SHA-256 of the token, which has 256 random bits.
     token_hash = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     # What its person calls it.
@@ -360,7 +377,6 @@ class Invitation(models.Model):
     Its token is in the link only: the row has a hash of it.
     """
 
-    # SHA-256 of the token, which has 256 random bits.
     token_hash = models.CharField(max_length=64, unique=True)
     team = models.ForeignKey(
         Team, null=True, blank=True, on_delete=models.CASCADE, related_name="invitations"
@@ -427,7 +443,6 @@ class ShareLink(models.Model):
         SEARCH = "search", _("Search")
         JOB = "job", _("Job")
 
-    # SHA-256 of the token, which has 256 random bits.
     token_hash = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=20, choices=Kind)
     # The reference to the object (viewer/presentation/share_links.py).

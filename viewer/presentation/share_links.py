@@ -1,9 +1,7 @@
 """Share links: who makes them, when they work, and the one object that each shows."""
 
-import hashlib
 import html
 import re
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from viewer.host_requests import ImportRun, ask
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink, Sweep, uuid_of
+from viewer.models.accounts import MAX_TOKEN, hash_of, new_token
 from viewer.models.roles import unrestricted
 from viewer.presentation import comparison_sides
 from viewer.presentation.sweeps import members_of
@@ -319,22 +318,13 @@ def subject_of(address: str, *, whole_run: bool = False) -> Subject | None:
 
 # The choices of how long a link works, in days. The first is the default.
 EXPIRY_DAYS = (7, 1, 30, 90)
-TOKEN_BYTES = 32
-# Longer texts are no tokens.
-MAX_TOKEN = 100
-
-
-def hash_of(token: str) -> str:
-    """Return what is stored of a token. It needs no salt: a token has 256 random bits."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def make_link(
     shared: Shared, maker: User, *, days: int = EXPIRY_DAYS[0], unfurls: bool = False
 ) -> tuple[ShareLink, str]:
     """Store a link to an object. Return it with its token, which cannot be found out again."""
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    now = timezone.now()
+    token, now = new_token(), timezone.now()
     with transaction.atomic():
         link = ShareLink.objects.create(
             token_hash=hash_of(token),

@@ -3,10 +3,8 @@
 The rows of invitations and API tokens have hashes of their tokens, which cannot be found out again.
 """
 
-import hashlib
 import logging
 import queue
-import secrets
 import threading
 from collections.abc import Collection
 from datetime import timedelta
@@ -34,13 +32,18 @@ from sesame.utils import get_parameters
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ApiToken, Invitation, InvitationState, Level, Location, Right, Team
-from viewer.models.accounts import API_TOKEN, API_TOKEN_PREFIX, chosen_language
+from viewer.models.accounts import (
+    API_TOKEN,
+    API_TOKEN_PREFIX,
+    MAX_TOKEN,
+    chosen_language,
+    hash_of,
+    new_token,
+)
 from viewer.models.roles import access_of, unrestricted
 from viewer.records.audit import Action, Audited, act_as, record
 from viewer.records.permissions import MAY, May, account_named, add_member, give, may, may_everywhere
 
-# Longer texts are no tokens.
-MAX_TOKEN = 100
 MAX_KEY = 2**31
 # Seconds for which a link that confirms a mail address works.
 MAIL_SECONDS = 24 * 60 * 60
@@ -370,14 +373,8 @@ def _send_all() -> None:
 
 # Inviting people: who may make an invitation, when its link works, and what accepting it does.
 
-TOKEN_BYTES = 32
 # The choices of how long a link works, in days. The first is the default.
 INVITATION_DAYS = (7, 1, 30)
-
-
-def hash_of(text: str) -> str:
-    """Return what is stored of a token. It needs no salt: a token has 256 random bits."""
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 class InvitationRefused(ValidationError):
@@ -400,7 +397,7 @@ def invite(
         raise InvitationRefused(_("Choose a role, a team or both."))
     if level is None and location:
         raise InvitationRefused(_("Choose the role on this location."))
-    token, now = secrets.token_urlsafe(TOKEN_BYTES), timezone.now()
+    token, now = new_token(), timezone.now()
     invitation = Invitation(
         token_hash=hash_of(token),
         team=team,
@@ -536,7 +533,7 @@ def make_token(
     levels = [access.highest] if locations is None else [access.level_at(one.pk) for one in locations]
     if not levels or min(levels) < level:
         raise TokenRefused
-    text = API_TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    text = API_TOKEN_PREFIX + new_token()
     now = timezone.now()
     with transaction.atomic():
         token = ApiToken.objects.create(

@@ -41,9 +41,9 @@ from sesame.views import LoginView
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ApiToken, Level, Location, ReaderSettings, Right, access_of
+from viewer.models.accounts import MAX_TOKEN
 from viewer.records import accounts
 from viewer.records.accounts import (
-    MAX_TOKEN,
     PASSWORD,
     SECOND_FACTOR,
     TOKEN_DAYS,
