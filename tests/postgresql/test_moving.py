@@ -124,6 +124,16 @@ def test_all_rows_move_and_come_back(empty: Installation) -> None:
     assert "moved to another database" in installation.manage("checkpoints", "list", "/nowhere").stderr
 
 
+def test_half_of_a_character_in_a_document_moves(installation: Installation) -> None:
+    # What a model streams may be cut within a character.
+    made = "Project.objects.create(folder='/half', interpreter='p', entry_points=['\\ud83d', {'\\ud83d': 1}])"
+    installation.python(f"from viewer.models import Project; {made}", DATABASE_URL="")
+    there = move(installation, installation.url, DATABASE_URL="")
+    assert there.returncode == 0, there.stderr
+    shown = "from viewer.models import Project; print(Project.objects.get(folder='/half').entry_points)"
+    assert installation.python(shown) == "['?', {'?': 1}]\n"
+
+
 def test_a_failed_move_changes_nothing_and_is_repeated(installation: Installation) -> None:
     before = rows_in(installation)
     assert installation.manage("checkpoints", "answer").returncode == 0

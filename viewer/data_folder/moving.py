@@ -319,7 +319,8 @@ def _values(model: type[models.Model], alias: str) -> Iterator[tuple[Any, ...]]:
 def _comparable(value: Any) -> Any:
     """The value as both databases store it."""
     if isinstance(value, str):
-        return value.replace("\0", postgresql.REPLACEMENT)
+        # PostgreSQL stores others for half of a surrogate pair, which JSON can hold, and for NUL.
+        return value.encode(errors="replace").decode().replace("\0", postgresql.REPLACEMENT)
     if isinstance(value, bytes | memoryview):
         return sha256(value).hexdigest()
     if isinstance(value, Mapping):
