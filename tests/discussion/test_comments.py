@@ -95,6 +95,14 @@ def test_anybody_who_comments_resolves_a_discussion_and_reopens_it(
     assert Comment.objects.get().resolved_at is None
 
 
+def test_a_discussion_that_is_deleted_meanwhile_is_not_resolved(ada: Client, page: str, crew_run: Run) -> None:
+    ada.post(f"{page}add/", {"text": "Is this right?"})
+    comment = Comment.objects.get()
+    Comment.objects.filter(pk=comment.pk).delete()
+    annotations.resolve(comment, Discussed(crew_run.location, crew_run), None, is_resolved=True)
+    assert not Comment.objects.exists()
+
+
 def test_a_viewer_reads_and_writes_nothing(ada: Client, crew_location: Location, page: str) -> None:
     viewer = client_of("vera", crew_location, Level.VIEWER)
     ada.post(f"{page}add/", {"text": "Hello."})

@@ -190,9 +190,7 @@ class Comment(models.Model):
         """Resolve a discussion, or reopen it. Return False if somebody else did so before."""
         at = timezone.now() if is_resolved else None
         others = Comment.objects.filter(pk=self.pk, reply_to=None, resolved_at__isnull=is_resolved)
-        changed = others.update(resolved_at=at, resolved_by=person if is_resolved else None)
-        self.refresh_from_db()
-        return bool(changed)
+        return bool(others.update(resolved_at=at, resolved_by=person if is_resolved else None))
 
 
 # Collections of checkpoints, messages and model calls.
