@@ -95,7 +95,7 @@ def test_anybody_who_comments_resolves_a_discussion_and_reopens_it(
     assert Comment.objects.get().resolved_at is None
 
 
-def test_a_discussion_that_is_deleted_meanwhile_is_not_resolved(ada: Client, page: str, crew_run: Run) -> None:
+def test_a_discussion_that_was_deleted_is_not_resolved(ada: Client, page: str, crew_run: Run) -> None:
     ada.post(f"{page}add/", {"text": "Is this right?"})
     comment = Comment.objects.get()
     Comment.objects.filter(pk=comment.pk).delete()

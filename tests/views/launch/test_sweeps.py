@@ -1,5 +1,6 @@
 """The form of variations and the page of a sweep."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,15 @@ def test_a_repeated_form_starts_once_and_a_changed_one_is_another_sweep(
     assert Job.objects.count() == 2
     changed = runner.post(vary(checkpoint), form | {"vary-input:topic": "tea\ncocoa", "branch": "other"})
     assert changed["Location"] != first["Location"] and Job.objects.count() == 4
+
+
+def test_values_of_any_language_name_branches(runner: Client, checkpoint: Checkpoint) -> None:
+    values = ["人" * 30, "人" * 29 + "工"]
+    form = sent(runner, checkpoint, vary_input__topic="\n".join(values))
+    form |= {"vary-input:year": json.dumps(values), "vary-model:Agent 1": f"{'x' * 30}\n{'y' * 30}"}
+    assert runner.post(vary(checkpoint), form).status_code == 302
+    branches = {job.branch for job in Job.objects.all()}
+    assert len(branches) == 8 and all(branch.startswith("tone/人") for branch in branches)
 
 
 def test_a_varied_key_is_in_no_name_and_no_message(runner: Client, checkpoint: Checkpoint) -> None:

@@ -388,7 +388,10 @@ def _lineage_node(
 # Names of branches. Pure functions.
 
 
+# Of a name. Each part of one is a folder, so it has as many bytes at most.
 MAX_CHARACTERS = 200
+# The bytes that a number at the end of a name needs, and those of "and-2-more" with it.
+NUMBER_BYTES, END_BYTES = 8, 32
 # Characters of a name or value that a branch is named for, and how many edits are named.
 MAX_PART, MAX_NAMED = 32, 2
 
@@ -405,8 +408,8 @@ def name_for(edits: Sequence[tuple[str, str]], taken: Collection[str]) -> str:
     parts = [_named(name, value) for name, value in edits]
     shown = [part for part in parts if part][:MAX_NAMED]
     more = len(edits) - len(shown)
-    stem = "-".join([*shown, f"and-{more}-more"] if more and shown else shown) or "fork"
-    return free_name(stem, taken)
+    stem = beginning("-".join(shown), MAX_CHARACTERS - END_BYTES) or "fork"
+    return free_name(f"{stem}-and-{more}-more" if more and shown else stem, taken)
 
 
 def _named(name: str, value: str) -> str:
@@ -427,6 +430,11 @@ def _slug(text: str) -> str:
     return "-".join(word for word in (one.strip(".") for one in kept) if word)
 
 
+def beginning(name: str, most: int) -> str:
+    """The beginning of a part of a name that has at most this many bytes: letters may have several."""
+    return name.encode()[:most].decode(errors="ignore").rstrip("-. ")
+
+
 def free_name(name: str, taken: Collection[str]) -> str:
     """The name if it is free, else the name with the first free number appended."""
     if name not in taken:
@@ -434,9 +442,9 @@ def free_name(name: str, taken: Collection[str]) -> str:
     # Count on from a number that was appended before; a year in the name is not one.
     stem, _dash, number = name.rpartition("-")
     base = stem if stem in taken and number.isdigit() else name
-    numbers = range(2, len(taken) + 3)
-    free = (f"{base[: MAX_CHARACTERS - 8]}-{number}" for number in numbers)
-    return next(one for one in free if one not in taken)
+    outer, slash, last = base[: MAX_CHARACTERS - NUMBER_BYTES].rpartition("/")
+    begin = outer + slash + beginning(last, MAX_CHARACTERS - NUMBER_BYTES)
+    return next(one for number in range(2, len(taken) + 3) if (one := f"{begin}-{number}") not in taken)
 
 
 def attempt_label(branch: str, number: int) -> str:
