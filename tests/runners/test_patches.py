@@ -72,13 +72,18 @@ assert TokenManager.get_token(None) == "signed-in"
 """
 
 
-def documented_patches() -> Iterator[tuple[str, str]]:
-    """Yield the name and docstring of each function that documents a patch."""
+def functions() -> Iterator[tuple[str, str]]:
+    """Yield the name and docstring of each function of the folder."""
     for path in PATCHES:
         module = path.stem.replace("__init__", "")
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and "\nPatches: " in (ast.get_docstring(node) or ""):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{module}.{node.name}".lstrip("."), ast.get_docstring(node) or ""
+
+
+def documented_patches() -> Iterator[tuple[str, str]]:
+    """Yield the name and docstring of each function that documents a patch."""
+    return ((name, docstring) for name, docstring in functions() if "\nPatches: " in docstring)
 
 
 @pytest.mark.parametrize(("name", "docstring"), list(documented_patches()))
@@ -102,12 +107,10 @@ def test_the_table_lists_every_patch() -> None:
     assert sorted(listed) == sorted(name for name, _ in documented_patches())
 
 
-def test_each_public_function_documents_a_patch_or_returns_a_value() -> None:
-    for path in PATCHES:
-        nodes = ast.parse(path.read_text()).body
-        functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
-        docstrings = [ast.get_docstring(one) or "" for one in functions]
-        assert all("\nPatches: " in text or text.startswith("Return ") for text in docstrings)
+def test_each_public_function_documents_a_patch_but_for_three_that_change_nothing() -> None:
+    public = {name for name, _docstring in functions() if not name.rpartition(".")[2].startswith("_")}
+    others = public - {name for name, _docstring in documented_patches()}
+    assert others == {"questions.feedback_for", "questions.feedback_config", "recording.count_tokens"}
 
 
 def assignments_to_foreign_objects(tree: ast.Module) -> Iterator[str]:
