@@ -7,7 +7,7 @@ import pytest
 from tests.engine_runs.graphs import Graphs, checkpoints
 
 
-@pytest.mark.parametrize("maker", ["sync_made", "with_config", "async_made"])
+@pytest.mark.parametrize("maker", ["sync_made", "with_config", "with_options", "async_made"])
 def test_a_factory_makes_the_graph(graphs: Graphs, maker: str) -> None:
     graphs.completed(graphs.request("run", f"makers:{maker}", inputs={"topic": "mice"}))
     assert graphs.nodes() == ["end", "left", "right", "start"]

@@ -207,7 +207,11 @@ def is_graph(value: Any) -> bool:
 def _called(found: Any, config: dict[str, Any], stack: contextlib.ExitStack) -> Any:
     if is_graph(found) or hasattr(found, "compile") or not callable(found):
         return found
-    required = [one for one in inspect.signature(found).parameters.values() if one.default is one.empty]
+    required = [
+        one
+        for one in inspect.signature(found).parameters.values()
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+    ]
     return entered(found(config) if required else found(), stack, is_graph)
 
 

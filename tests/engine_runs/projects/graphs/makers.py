@@ -19,6 +19,10 @@ def with_config(config: dict[str, Any]) -> Any:
     return fan_graph().compile(name=config["configurable"]["thread_id"])
 
 
+def with_options(**options: Any) -> Any:
+    return fan_graph().compile(**options)
+
+
 async def async_made() -> Any:
     await asyncio.sleep(0)
     return fan_graph()
