@@ -129,6 +129,15 @@ def test_many_secret_fields() -> None:
     check_linear(work)
 
 
+def test_many_tables_in_one_object() -> None:
+    def work(count: int) -> Callable[[], Any]:
+        headers = {f"h{number}": [{"name": "password"}, {"name": "b"}] for number in range(count)}
+        rows = {f"r{number}": [{"f": [{"v": "x1y2z3w4"}, {"v": "a"}]}] for number in range(count)}
+        return lambda: redact({"schema": headers, **rows, "rows": [["x1y2z3w4", "a"]] * count})
+
+    check_linear(work)
+
+
 def test_more_known_secrets_than_one_search_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewer.redaction.known_secrets.MAX_SEARCHED_BYTES", 1000)
     secrets = {f"f{number}_password": f"value-{number}-x7" for number in range(300)}

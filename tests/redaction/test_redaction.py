@@ -382,6 +382,41 @@ def test_a_value_that_another_field_names_or_marks_is_redacted(
                 assert secret not in redact_text(form)
 
 
+@pytest.mark.parametrize(
+    ("fields", "holder", "word"),
+    [
+        ({"name": "DB_PASSWORD"}, "value", "summer"),
+        ({"name": "DB_PASSWORD"}, "value", "correct horse battery"),
+        ({"Key": "OPENAI_API_KEY"}, "Value", "supersecret"),
+        ({"env_name": "DB_PASSWORD"}, "env_value", "summer"),
+        ({"name": "password"}, "value", "summer"),
+        ({"name": "user_password", "type": "text"}, "value", "Summer"),
+    ],
+)
+def test_a_word_is_redacted_as_the_value_of_a_variable_or_password(
+    fields: dict[str, Any], holder: str, word: str
+) -> None:
+    for item in ({**fields, holder: word}, {holder: word, **fields}):
+        for made in both_ways({"first": "x", "in": [item], "then": "more"}):
+            assert word not in made and "more" in made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "DB_PASSWORD", "value": "required"},
+        {"name": "DB_PASSWORD", "description": "of the user"},
+        {"name": "DB_PASSWORD", "content": "The password was changed."},
+        {"name": "password", "value": "of the user"},
+        {"name": "token", "value": "running"},
+        {"name": "SORT_KEY", "value": "created"},
+    ],
+)
+def test_other_words_beside_names_are_shown(value: Any) -> None:
+    for made in both_ways({"in": value}):
+        assert json.loads(made) == {"in": value}
+
+
 def test_everything_that_is_marked_as_secret_is_redacted_but_placeholders() -> None:
     for fields in ({"type": "password"}, {"secret": True}, {"format": "password"}):
         for value, made in (("summer", MARKER), (4711, MARKER), ("<your password>", "<your password>")):
@@ -427,11 +462,37 @@ def test_cells_below_the_name_of_a_secret_are_redacted(table: Any) -> None:
             assert KEY not in redact_text(form) and PASSWORD not in redact_text(form)
 
 
+# Tables as databases answer them: BigQuery, Google's charts, Athena, RDS, Snowflake, Databricks and Neo4j.
+COLUMNS = [{"name": "user", "type": "STRING"}, {"name": "password", "type": "STRING"}]
+ANSWERED: list[Any] = [
+    {"schema": {"fields": COLUMNS}, "rows": [{"f": [{"v": one} for one in row]} for row in ROWS]},
+    {
+        "cols": [{"id": "A", "label": "user"}, {"id": "B", "label": "password"}],
+        "rows": [{"c": [{"v": one, "f": one} for one in row]} for row in ROWS],
+    },
+    {
+        "Rows": [{"Data": [{"VarCharValue": one} for one in row]} for row in ROWS],
+        "ResultSetMetadata": {
+            "ColumnInfo": [{"CatalogName": "hive", "Name": one["name"]} for one in COLUMNS]
+        },
+    },
+    {"records": [[{"stringValue": one} for one in row] for row in ROWS], "columnMetadata": COLUMNS},
+    {"resultSetMetaData": {"rowType": COLUMNS}, "data": ROWS},
+    {"manifest": {"schema": {"columns": COLUMNS}}, "result": {"row_count": 2, "data_array": ROWS}},
+    {"results": [{"columns": ["u.name", "u.password"], "data": [{"row": row, "meta": []} for row in ROWS]}]},
+    {
+        "schema": {"fields": [{"name": "session"}]},
+        "rows": [{"f": [{"v": KEY}]}, {"f": [{"v": f"{PASSWORD}1"}]}],
+    },
+]
+
+
 def test_cells_of_tables_in_decoded_json_are_redacted() -> None:
     for table in (
         {"data": ROWS, "columns": ["name", "password"]},
         {"columns": [{"name": "user"}, {"name": "password", "type": "str"}], "rows": ROWS},
         {"columns": ["name", "pin"], "rows": [["bob", 4711], ["al", 4712]]},
+        *ANSWERED,
     ):
         for made in both_ways({"first": "x", "in": table, "then": "more"}):
             assert KEY not in made and PASSWORD not in made and "471" not in made and "more" in made
@@ -465,6 +526,8 @@ def test_cells_of_tables_in_texts_are_redacted(table: str) -> None:
     [
         {"columns": ["name", "password"], "data": [["length", "8 or more"], ["kind", "varchar"]]},
         {"required": ["user", "password"], "values": [["a-1", "b-2", "c-3"]]},
+        {"schema": {"required": ["user", "password"]}, "rows": [{"f": ["a-1", "b-2", "c-3"]}]},
+        {"schema": {"fields": [{"name": "password"}]}, "rows": [{"f": [{"v": "varchar"}]}]},
         [["Field", "Password"], ["type", "string"], ["about", "of the user"]],
         {"text": "option  password\ntype    str | None\nsince   version 2.1\n"},
         {"text": "f(user, password)\ng('v1.2-x3', 'a1b2c3d4')"},

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
+import re2
+
+from viewer.redaction.names import OWN_VALUE_ONLY, Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.patterns import (
     TextSpan,
     anchored,
@@ -153,6 +155,8 @@ NAME_FIELDS = frozenset(
     words("name key header field variable var param parameter env property option attribute")
 )
 VALUE_FIELDS = frozenset(words("value val values content default string_value stringvalue secret current"))
+# Of these, fields that hold plain words only if they are a password.
+WORD_FIELDS = VALUE_FIELDS - {"content", "default"}
 # Fields that often hold other things: the name has to be short, and the value has to look like a secret.
 LABEL_FIELDS = frozenset(
     words(
@@ -188,6 +192,7 @@ class Naming(NamedTuple):
     field: str
     secrecy: Secrecy
     is_marker: bool = False
+    name: str = ""
 
     def hides(self, field: str, value: object) -> bool:
         """Return whether another field holds the secret."""
@@ -195,7 +200,8 @@ class Naming(NamedTuple):
         if self.is_marker and field in MARKED_FIELDS:
             return not isinstance(value, str) or is_secret_text(value, self.secrecy)
         if self.field in NAME_FIELDS and field in VALUE_FIELDS:
-            return not isinstance(value, str) or is_paired_secret(value, self.secrecy)
+            name = self.name if field in WORD_FIELDS else ""
+            return not isinstance(value, str) or is_named_secret(value, name, self.secrecy)
         if field not in LABELLED_FIELDS or not isinstance(value, str):
             return False
         return is_cell_secret(value, self.secrecy) and (
@@ -215,7 +221,7 @@ def naming_of(field: str, value: object) -> Naming | None:
         return Naming(field, "hard", is_marker=True)
     if field in NAME_FIELDS or (field in LABEL_FIELDS and len(value) <= MAX_LABEL):
         secrecy = secrecy_of(value)
-        return Naming(field, secrecy) if secrecy else None
+        return Naming(field, secrecy, name=value) if secrecy else None
     return None
 
 
@@ -322,6 +328,17 @@ def is_paired_secret(text: str, secrecy: Secrecy) -> bool:
     return is_secret_text(text, secrecy) and not is_words(text)
 
 
+_VARIABLE = re2.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
+_PASSWORD = re2.compile(r"(?i)pass(?:word|wd|phrase|code)$|(?:^|[^a-z])pwd$")
+
+
+def is_named_secret(text: str, name: str, secrecy: Secrecy) -> bool:
+    """Return whether the value of this name is a secret: a word only if it names a variable or password."""
+    if not is_words(text) or _VARIABLE.search(name):
+        return is_secret_text(text, secrecy)
+    return " " not in text and _PASSWORD.search(name) is not None and is_secret_text(text, secrecy)
+
+
 def is_cell_secret(text: str, secrecy: Secrecy) -> bool:
     """Return whether a text that may as well be ordinary is a secret, by its form."""
     if " " in text or not is_paired_secret(text, secrecy):
@@ -331,7 +348,8 @@ def is_cell_secret(text: str, secrecy: Secrecy) -> bool:
     return looks_random(text) and not is_ordinary(text)
 
 
-# Tables in decoded JSON: {"columns": [names], "data": [rows]}, or rows the first of which has the names.
+# Tables in decoded JSON: {"columns": [names], "data": [rows]}, or rows the first of which has the names. What
+# a database answers has both further inside: {"schema": {"fields": [{"name": …}]}, "rows": [{"f": [{"v": …}]}]}.
 
 
 # The secrecy of each column of a table.
@@ -339,8 +357,12 @@ Columns = tuple[Secrecy, ...]
 MAX_COLUMNS = 60
 # The longest name of a column. Longer texts between separators are prose.
 MAX_HEADING = 60
-# Fields that hold one row of values without a list around it.
-ROW_FIELDS = frozenset(["row", "value", "values"])
+# Fields that hold the values of one row.
+ROW_FIELDS = frozenset(words("row value values data cells f c"))
+# Fields of an object that describes a column, and hold its name.
+HEADING_FIELDS = NAME_FIELDS | {"label", "title"}
+# Levels of objects in which the names of a table's columns are.
+MAX_HEADER_DEPTH = 3
 
 
 def columns_of(header: object) -> Columns:
@@ -354,7 +376,7 @@ def columns_of(header: object) -> Columns:
 def _column_name(column: object) -> str:
     """Return the name of a column, which an object may describe; empty if it has none."""
     if isinstance(column, dict):
-        column = next((inner for field, inner in column.items() if field.lower() in NAME_FIELDS), None)
+        column = next((inner for field, inner in column.items() if field.lower() in HEADING_FIELDS), None)
     return column if isinstance(column, str) else ""
 
 
@@ -368,27 +390,74 @@ _CODE_SIGNS = frozenset("()[]{}<>=;")
 
 def tables_in(item: dict[str, Any]) -> dict[str, Columns]:
     """Return the columns of the tables whose names one field has and whose rows another, by the latter."""
-    rows = [
-        field
-        for field, inner in item.items()
-        if isinstance(inner, list) and inner and (isinstance(inner[0], list) or field.lower() in ROW_FIELDS)
-    ]
-    headers = [columns for inner in item.values() if (columns := columns_of(inner))] if rows else []
-    return {field: columns for columns in headers for field in rows if has_rows(item[field], columns)}
+    rows = [field for field, inner in item.items() if _may_have_rows(field, inner)]
+    # By their number, so that rows are compared with few headers.
+    headers: dict[int, Columns] = {}
+    for columns in (one for inner in item.values() for one in _headers_in(inner)) if rows else ():
+        others = headers.get(len(columns), columns)
+        headers[len(columns)] = tuple(one or other for one, other in zip(columns, others, strict=True))
+    return {
+        field: columns for columns in headers.values() for field in rows if has_rows(item[field], columns)
+    }
 
 
-def has_rows(rows: list[Any], columns: Columns) -> bool:
-    """Return whether a list has rows of these columns, or is one."""
-    lists = [row for row in rows if isinstance(row, list)]
-    return any(len(row) == len(columns) for row in lists) if lists else len(rows) == len(columns)
+def _may_have_rows(field: str, value: Any) -> bool:
+    """Return whether a value is a list that may have rows, or an object with one."""
+    if isinstance(value, dict):
+        return any(isinstance(inner, list) and _may_have_rows(name, inner) for name, inner in value.items())
+    if not isinstance(value, list) or not value:
+        return False
+    return isinstance(value[0], list) or field.lower() in ROW_FIELDS or cells_in(value[0]) is not None
 
 
-def cells_of(row: list[Any], columns: Columns) -> list[tuple[Any, Secrecy]]:
-    """Return the cells of a row with their secrecy."""
+def _headers_in(value: Any, depth: int = 0) -> Iterator[Columns]:
+    """Yield the columns that a list, or a list inside an object, names."""
+    if isinstance(value, dict) and depth < MAX_HEADER_DEPTH:
+        for inner in value.values():
+            yield from _headers_in(inner, depth + 1)
+    elif columns := columns_of(value):
+        yield columns
+
+
+def cells_in(row: Any) -> list[Any] | None:
+    """Return the cells of a row, which may be in a field of an object; None if this is no row."""
+    if isinstance(row, dict):
+        row = next((inner for field, inner in row.items() if field.lower() in ROW_FIELDS), None)
+    return row if isinstance(row, list) else None
+
+
+def has_rows(rows: Any, columns: Columns) -> bool:
+    """Return whether a list, or one in an object, has rows of these columns, or is one."""
+    if isinstance(rows, dict):
+        return any(isinstance(inner, list) and has_rows(inner, columns) for inner in rows.values())
+    found = [cells for row in rows if (cells := cells_in(row)) is not None]
+    return any(len(cells) == len(columns) for cells in found) if found else len(rows) == len(columns)
+
+
+def rows_of(rows: list[Any], columns: Columns) -> list[tuple[Any, Secrecy | Columns]]:
+    """Return the rows of a table with their columns, or the cells of a single row with their secrecy."""
+    found = [(row, cells_in(row)) for row in rows]
+    if len(rows) == len(columns) and all(cells is None for _row, cells in found):
+        return [(cell, _secrecy_of_cell(cell, secrecy)) for cell, secrecy in zip(rows, columns, strict=True)]
     return [
-        (cell, secrecy if not isinstance(cell, str) or is_cell_secret(cell, secrecy) else "")
-        for cell, secrecy in zip(row, columns, strict=True)
+        (row, columns if cells is not None and len(cells) == len(columns) else "") for row, cells in found
     ]
+
+
+def _secrecy_of_cell(cell: Any, secrecy: Secrecy) -> Secrecy:
+    """Return the secrecy of a cell in a column of this one. An object may hold its text: {"v": text}."""
+    if isinstance(cell, str):
+        return secrecy if is_cell_secret(cell, secrecy) else ""
+    texts = list(cell.values()) if isinstance(cell, dict) and len(cell) <= MAX_CELL_FIELDS else []
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return secrecy
+    is_secret = any(is_cell_secret(text, secrecy) for text in texts)
+    # Some levels say nothing about the fields of an object.
+    return ("soft" if secrecy in OWN_VALUE_ONLY else secrecy) if is_secret else ""
+
+
+# A value, and its form or type.
+MAX_CELL_FIELDS = 2
 
 
 # Tables in texts: Markdown, CSV, HTML, lists, and columns that blanks align.

@@ -22,14 +22,15 @@ from viewer.redaction.known_secrets import (
 )
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
 from viewer.redaction.pairs import (
-    NAME_FIELDS,
+    HEADING_FIELDS,
     ROW_FIELDS,
     Columns,
-    cells_of,
     columns_of,
     fields_of_value,
-    is_paired_secret,
+    has_rows,
+    is_named_secret,
     naming_of,
+    rows_of,
     tables_in,
 )
 from viewer.redaction.patterns import (
@@ -146,11 +147,11 @@ def secrets_in(value: Any) -> set[str]:
         item, secrecy, depth = pending.pop()
         if isinstance(item, list):
             pending += [(inner, inner_secrecy, depth) for inner, inner_secrecy in _items(item, secrecy)]
-        elif isinstance(secrecy, tuple):
-            # Only lists have columns.
-            pending.append((item, "", depth))
         elif isinstance(item, dict):
             pending += [(inner, inner_secrecy, depth) for _, inner, inner_secrecy in _fields(item, secrecy)]
+        elif isinstance(secrecy, tuple):
+            # Only lists and objects have columns.
+            pending.append((item, "", depth))
         elif isinstance(item, str):
             if secrecy and is_secret_text(item, secrecy):
                 found |= {item} if is_distinctive(item) else set()
@@ -159,11 +160,16 @@ def secrets_in(value: Any) -> set[str]:
     return found
 
 
-def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secrecy | Columns]]:
+def _fields(item: dict[str, Any], secrecy: Secrecy | Columns) -> list[tuple[str, Any, Secrecy | Columns]]:
     """Return the fields of an object: name, value and secrecy, or that of the columns of a table."""
+    others: dict[str, Secrecy | Columns] = {}
+    if isinstance(secrecy, tuple):
+        lists = [(name, inner) for name, inner in item.items() if isinstance(inner, list)]
+        others |= {name: secrecy for name, inner in lists if has_rows(inner, secrecy)}
+        secrecy = ""
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
-    others: dict[str, Secrecy | Columns] = {**tables_in(item), **_named_by_prefix(item), **_named(item)}
+    others |= {**tables_in(item), **_named_by_prefix(item), **_named(item)}
     # A model signs what it thought. Without the signature, the thought cannot be sent again.
     harmless = SIGNED if not SIGNED_WITH.isdisjoint(item) else ()
     return [
@@ -226,7 +232,7 @@ def _named_by_prefix(item: dict[str, Any]) -> dict[str, Secrecy]:
             for field in fields:
                 value = item.get(field)
                 if value is not None and (secrecy := secrecy_of(inner)):
-                    is_secret = not isinstance(value, str) or is_paired_secret(value, secrecy)
+                    is_secret = not isinstance(value, str) or is_named_secret(value, inner, secrecy)
                     found[field] = secrecy if is_secret else ""
     return found
 
@@ -238,22 +244,15 @@ MAX_PAIRED = 200
 def _items(item: list[Any], secrecy: Secrecy | Columns) -> list[tuple[Any, Secrecy | Columns]]:
     """Return the items of a list with their secrecy: also of a table, or of a pair of a name and a value."""
     if isinstance(secrecy, tuple):
-        return _rows(item, secrecy)
+        return rows_of(item, secrecy)
     if not secrecy and len(item) > 1 and isinstance(item[0], list) and (columns := columns_of(item[0])):
-        return [(item[0], ""), *_rows(item[1:], columns)]
+        return [(item[0], ""), *rows_of(item[1:], columns)]
     if not secrecy and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str):
         named = secrecy_of(item[0])
         is_flag = item[1].startswith("--")
         if named and looks_random(item[1]) and not is_ordinary(item[1]) and not is_flag:
             return [(item[0], ""), (item[1], named)]
     return [(inner, secrecy) for inner in item]
-
-
-def _rows(rows: list[Any], columns: Columns) -> list[tuple[Any, Secrecy | Columns]]:
-    """Return the rows of a table with the secrecy of their columns, or the cells of a single row."""
-    if len(rows) == len(columns) and not any(isinstance(row, list) for row in rows):
-        return [*cells_of(rows, columns)]
-    return [(row, columns if isinstance(row, list) and len(row) == len(columns) else "") for row in rows]
 
 
 # A secret may also be split over the texts of a list: the arguments of a command, raw headers, the lines of a
@@ -335,14 +334,6 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy | C
             _redacted(inner, texts, depth, inner_secrecy)
             for inner, inner_secrecy in _items(_without_listed(value), secrecy)
         ]
-    if isinstance(secrecy, tuple):
-        # Only lists have columns.
-        secrecy = ""
-    if isinstance(value, str):
-        if secrecy and is_secret_text(value, secrecy):
-            hidden.add(1)
-            return MARKER
-        return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, dict):
         result: dict[str, Any] = {}
         for name, inner, inner_secrecy in _fields(value, secrecy):
@@ -351,6 +342,14 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy | C
                 clean_name = f"{clean_name} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
             result[clean_name] = _redacted(inner, texts, depth, inner_secrecy)
         return result
+    if isinstance(secrecy, tuple):
+        # Only lists and objects have columns.
+        secrecy = ""
+    if isinstance(value, str):
+        if secrecy and is_secret_text(value, secrecy):
+            hidden.add(1)
+            return MARKER
+        return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, bool) or value is None:
         return value
     if is_secret_number(value, secrecy) or texts.known.is_number(value):
@@ -583,7 +582,7 @@ def _check_pair(data: bytes, start: int, text: bytes, end: int) -> bool:
         raise _NotPlain
     if naming_of(name, plain):
         _check_object(data, start, end)
-    if name.lower() in NAME_FIELDS and _may_have_rows(data):
+    if name.lower() in HEADING_FIELDS and _may_have_rows(data):
         raise _NotPlain
     return True
 
