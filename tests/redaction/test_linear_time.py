@@ -138,6 +138,22 @@ def test_many_tables_in_one_object() -> None:
     check_linear(work)
 
 
+def test_streamed_objects() -> None:
+    def work(count: int) -> Callable[[], Any]:
+        parts = [{"choices": [{"delta": {"content": part}}]} for part in ("sk-", "key", "= ", "a1") * count]
+        return lambda: redact({"in": parts, "by id": {str(at): one for at, one in enumerate(parts)}})
+
+    check_linear(work)
+    value: Any = "sk-"
+    for _ in range(150):
+        value = (
+            [{"delta": {"content": value}}, {"delta": {"content": value}}]
+            if _ < 12
+            else [{"delta": value}, 1]
+        )
+    assert seconds(lambda: redact(value)) < 2
+
+
 def test_more_known_secrets_than_one_search_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewer.redaction.known_secrets.MAX_SEARCHED_BYTES", 1000)
     secrets = {f"f{number}_password": f"value-{number}-x7" for number in range(300)}

@@ -113,6 +113,8 @@ def test_characters_that_are_not_seen_hide_no_secret(text: str) -> None:
             "\U0001d429\U0001d41a\U0001d42c\U0001d42cword",
             "\u24e2ecret",
         ),
+        # Without any letter of ASCII.
+        *("раѕѕԝогԁ", "Ѕесгет", "АРІ_КЕУ", "соокіе", "ΑΡΙΚΕΥ"),  # noqa: RUF001
     ],
 )
 def test_letters_that_look_like_others_hide_no_name_of_a_secret(name: str) -> None:
@@ -122,7 +124,7 @@ def test_letters_that_look_like_others_hide_no_name_of_a_secret(name: str) -> No
 
 
 def test_words_of_other_scripts_are_shown() -> None:
-    for text in ("рост успеха: Москва-2024", "Тест: А1-рост", "Δα-helix: a1b2c3d4"):  # noqa: RUF001
+    for text in ("рост успеха: Москва-2024", "Тест: А1-рост", "кеу хоккея: А1-рост", "Δα-helix: a1b2c3d4"):  # noqa: RUF001
         for made in both_ways({"text": text, text: "Kanarie7vogel"}):
             assert json.loads(made) == {"text": text, text: "Kanarie7vogel"}
 
@@ -315,6 +317,90 @@ def test_ordinary_texts_of_lists_are_not_redacted(items: list[str]) -> None:
     alone = [redact([item])[0] for item in items]
     for made in both_ways({"items": items, "then": "more"}):
         assert json.loads(made) == {"items": alone, "then": "more"}
+
+
+STREAMED: dict[str, Callable[[str], Any]] = {
+    "OpenAI": lambda part: {"choices": [{"index": 0, "delta": {"content": part}}]},
+    "OpenAI's calls": lambda part: {
+        "choices": [{"delta": {"tool_calls": [{"function": {"arguments": part}}]}}]
+    },
+    "OpenAI's responses": lambda part: {"type": "response.output_text.delta", "delta": part},
+    "Anthropic": lambda part: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": part}},
+    "LangChain": lambda part: {
+        "id": ["langchain", "messages", "AIMessageChunk"],
+        "kwargs": {"content": part},
+    },
+    "LangGraph": lambda part: {"__type__": "x.AIMessageChunk", "fields": {"content": [{"text": part}]}},
+    "CrewAI": lambda part: {"event": {"type": "llm_stream_chunk", "chunk": part, "agent_id": "a"}},
+}
+
+
+@pytest.mark.parametrize("streamed", STREAMED.values(), ids=STREAMED)
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_a_secret_that_is_split_over_streamed_objects_is_redacted(
+    streamed: Callable[[str], Any], size: int
+) -> None:
+    for text, secret in (
+        (f"It used {TOKENS['openai']}, and ended.", TOKENS["openai"]),
+        (f"The password is {PASSWORD} of the user.", PASSWORD),
+        (f'{{"api_key": "{KEY}", "page": 2}}', KEY),
+        ("It printed MyS3cretValue-xyz9 twice.", "MyS3cretValue-xyz9"),
+    ):
+        known = known_secrets(("MyS3cretValue-xyz9",))
+        parts = [streamed(text[at : at + size]) for at in range(0, len(text), size)]
+        by_id = {f"id-{number}": part for number, part in enumerate(parts)}
+        for value in (parts, by_id, {"nested": json.dumps(parts)}):
+            document = json.dumps({"in": value, "then": "more"}).encode()
+            for made in (
+                redact(json.loads(document), known),
+                json.loads(redacted_json(document, scan(document), known)),
+            ):
+                found = made["in"]
+                found = json.loads(found["nested"]) if "nested" in found else found
+                found = list(found.values()) if isinstance(found, dict) else found
+                shown = "".join(
+                    part for one in found for part in texts_of(one) if part in text or MARKER in part
+                )
+                assert MARKER in shown and not any(
+                    secret[at : at + 5] in shown for at in range(len(secret) - 5)
+                )
+                assert shown.replace(MARKER, "").endswith(text[-3:]) and made["then"] == "more"
+
+
+def texts_of(value: Any) -> list[str]:
+    """Every text of a value that is no type, in order."""
+    if isinstance(value, dict):
+        return [
+            one
+            for name, item in value.items()
+            if name not in ("type", "id", "agent_id")
+            for one in texts_of(item)
+        ]
+    if isinstance(value, list):
+        return [one for item in value for one in texts_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_texts_of_streams_that_arrive_together_are_judged_apart() -> None:
+    token = TOKENS["openai"]
+    parts = [
+        {"choices": [{"index": index, "delta": {"content": text}}]}
+        for at in range(0, len(token), 4)
+        for index, text in enumerate((token[at : at + 4], "plain words, "))
+    ]
+    for made in both_ways({"in": parts}):
+        shown = [one["choices"][0]["delta"]["content"] for one in json.loads(made)["in"]]
+        assert {*shown[::2]} == {MARKER} and {*shown[1::2]} == {"plain words, "}
+
+
+def test_other_objects_with_parts_are_shown() -> None:
+    for value in (
+        [{"delta": 0.5, "name": "a-1"}, {"delta": -0.5, "name": "b-2"}],
+        [{"chunk": "The token"}, {"chunk": " count is 1200 in 2024."}, {"chunk": None}],
+        [{"role": "user", "content": "sk-proj-CANA"}, {"role": "user", "content": "RY0123456789abcdef"}],
+    ):
+        for made in both_ways({"in": value}):
+            assert json.loads(made) == {"in": value}
 
 
 @pytest.mark.parametrize(

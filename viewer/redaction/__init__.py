@@ -1,8 +1,8 @@
 """Find secrets in texts, JSON values and JSON bytes, and replace them with a marker.
 
 Other packages call ``known_secrets`` for texts, and ``values`` for JSON values and for JSON bytes, of which
-it decodes few. ``known_secrets``, ``named_values``, ``pairs`` and ``vendor_tokens`` find secrets, and
-``names`` says what a field's name means.
+it decodes few. ``known_secrets``, ``named_values``, ``pairs``, ``streamed_parts`` and ``vendor_tokens`` find
+secrets, and ``names`` says what a field's name means.
 """
 
 import hashlib

@@ -233,6 +233,8 @@ ENCODED_KEYWORDS = frozenset(
         *(form for start in _ENCODED_STARTS for form in _encoded_keywords(start, is_start=True)),
     ]
 )
+# The fields and types of ``streamed_parts``: delta, AIMessageChunk.
+STREAMED_KEYWORDS = ('elta"', 'hunk"', "elta\\", "hunk\\")
 _SPACED_KEYWORDS = (
     "PRIVATE KEY",
     "PuTTY-User",
@@ -263,6 +265,7 @@ def keywords() -> list[str]:
         *_COMMON_PARTS,
         *_OTHER_KEYWORDS,
         *_SPACED_KEYWORDS,
+        *STREAMED_KEYWORDS,
         *ANCHORS,
         *at_starts,
     }

@@ -349,7 +349,7 @@ def is_cell_secret(text: str, secrecy: Secrecy) -> bool:
 
 
 # Tables in decoded JSON: {"columns": [names], "data": [rows]}, or rows the first of which has the names. What
-# a database answers has both further inside: {"schema": {"fields": [{"name": …}]}, "rows": [{"f": [{"v": …}]}]}.
+# a database answers has both further inside: {"schema": {"fields": [{"name": …}]}, "rows": [{"f": […]}]}.
 
 
 # The secrecy of each column of a table.

@@ -306,11 +306,12 @@ _INVISIBLE = compiled(
     rf"|\][^\x07\x1b\\]{{0,300}}(?:\x07|\\+u0007|{_ESCAPE}\\{{0,4}}))"
     rf"|{'|'.join(INVISIBLE)}|\\+u(?:{_ESCAPED_CODES})"
 )
-# Letters of Cyrillic and Greek that look like one of ASCII. Next to letters of ASCII, they obscure a name.
+# Letters of Cyrillic and Greek that look like one of ASCII. They obscure a name next to letters of ASCII, or
+# as a whole.
 LOOK_ALIKES = dict(
     zip(
-        "асеіјорѕхуԁһԛԝктАВСЕНІЈКМОРЅТХУαορνικτυεΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
-        "aceijopsxydhqwktABCEHIJKMOPSTXYaopviktueABEZHIKMNOPTYX",
+        "асеіјорѕхуԁһԛԝктгпӏАВСЕНІЈКМОРЅТХУԜαορνικτυεΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+        "aceijopsxydhqwktrnlABCEHIJKMOPSTXYWaopviktueABEZHIKMNOPTYX",
         strict=True,
     )
 )
@@ -320,22 +321,9 @@ _PLAIN_LETTERS = str.maketrans(
     {letter: unicodedata.normalize("NFKC", letter) for letter in _FONTS} | LOOK_ALIKES
 )
 _ALIKE = f"(?:{'|'.join(LOOK_ALIKES)})+"
-# A character as a URL or HTML has it, letters of a wide or mathematical font or in circles, and look-alikes.
-_ENCODED = compiled(
-    r"%[0-9A-Fa-f]{2}|&(?:quot|apos|amp|lt|gt|#[0-9]{2,4}|#[xX][0-9A-Fa-f]{2,4});"
-    r"|(?:\xef\xbc[\x8d\x90-\x99\xa1-\xba\xbf]|\xef\xbd[\x81-\x9a]"
-    r"|\xf0\x9d[\x90-\x9f][\x80-\xbf]|\xe2\x92[\x9c-\xbf]|\xe2\x93[\x80-\xa9])+"
-    rf"|[A-Za-z_]{_ALIKE}|{_ALIKE}[A-Za-z_]"
-)
-# What is encoded in a query that contains a name or an address: = : " @
-# And the starts of entities and of wide letters.
-_WIDE = (
-    *(chr(code) for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))),
-    *(one.decode("utf-8", "surrogateescape") for one in (b"\xf0\x9d", b"\xe2\x92", b"\xe2\x93")),
-    *("\\ud835", "\\uD835", "\\u24"),
-)
 # What names have of which a part of the letters are look-alikes: one next to a letter of ASCII.
 _OBSCURED_WORDS = words("password passwd passphrase secret token api_key apikey auth credential cookie pwd")
+_CYRILLIC, _GREEK = range(0x400, 0x530), range(0x370, 0x400)
 
 
 def _look_alikes_in(word: str) -> Iterator[str]:
@@ -350,8 +338,50 @@ _OBSCURED_LETTERS = frozenset(
     for form in (word, word.capitalize(), word.upper())
     for pair in _look_alikes_in(form)
 )
+
+
+def _in_look_alikes(word: str, script: range) -> str:
+    """Return a word in look-alikes of one script; empty if that lacks a letter."""
+    letters = {plain: alike for alike, plain in LOOK_ALIKES.items() if ord(alike) in script} | {"_": "_"}
+    return "".join(letters[one] for one in word) if letters.keys() >= {*word} else ""
+
+
+# Names all of whose letters are look-alikes.
+_OBSCURED_NAMES = tuple(
+    name
+    for word in (*_OBSCURED_WORDS, "key", "passcode")
+    for form in (word, word.capitalize(), word.upper())
+    for script in (_CYRILLIC, _GREEK)
+    if (name := _in_look_alikes(form, script))
+)
+# A character as a URL or HTML has it, letters of a wide or mathematical font or in circles, and look-alikes.
+_ENCODED = compiled(
+    r"%[0-9A-Fa-f]{2}|&(?:quot|apos|amp|lt|gt|#[0-9]{2,4}|#[xX][0-9A-Fa-f]{2,4});"
+    r"|(?:\xef\xbc[\x8d\x90-\x99\xa1-\xba\xbf]|\xef\xbd[\x81-\x9a]"
+    r"|\xf0\x9d[\x90-\x9f][\x80-\xbf]|\xe2\x92[\x9c-\xbf]|\xe2\x93[\x80-\xa9])+"
+    rf"|[A-Za-z_]{_ALIKE}|{_ALIKE}[A-Za-z_]|{'|'.join(sorted(_OBSCURED_NAMES, reverse=True))}"
+)
+# What is encoded in a query that contains a name or an address: = : " @
+# And the starts of entities and of wide letters.
+_WIDE = (
+    *(chr(code) for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))),
+    *(one.decode("utf-8", "surrogateescape") for one in (b"\xf0\x9d", b"\xe2\x92", b"\xe2\x93")),
+    *("\\ud835", "\\uD835", "\\u24"),
+)
 _ENTITIES = ("&quot;", "&apos;", "&#", "&amp;#", "&amp;quot;")
-_ENCODED_SIGNS = ("%3D", "%3d", "%3A", "%3a", "%22", "%40", "%253", *_ENTITIES, *_WIDE, *_OBSCURED_LETTERS)
+_ENCODED_SIGNS = (
+    "%3D",
+    "%3d",
+    "%3A",
+    "%3a",
+    "%22",
+    "%40",
+    "%253",
+    *_ENTITIES,
+    *_WIDE,
+    *_OBSCURED_LETTERS,
+    *_OBSCURED_NAMES,
+)
 # Variation selectors and the mark at the start of a file begin with two bytes that no other text has.
 INVISIBLE_KEYWORDS = (
     *(one for one in INVISIBLE if not 0xFE00 <= ord(one) < 0xFE10),

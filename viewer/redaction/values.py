@@ -12,7 +12,7 @@ import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER, hidden
-from viewer.redaction.keywords import KeywordSearch, keywords, may_hold_secret
+from viewer.redaction.keywords import STREAMED_KEYWORDS, KeywordSearch, keywords, may_hold_secret
 from viewer.redaction.known_secrets import (
     NONE_KNOWN,
     KnownSecrets,
@@ -45,6 +45,7 @@ from viewer.redaction.patterns import (
     merged,
     without_spans,
 )
+from viewer.redaction.streamed_parts import may_have_parts, without_streamed
 from viewer.redaction.vendor_tokens import token_spans
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.
@@ -116,7 +117,7 @@ def redact(value: Any, known: KnownSecrets = NONE_KNOWN) -> Any:
     """Return a copy of a decoded JSON value without its secrets."""
     found = secrets_in(value)
     repeated = KnownSecrets(found, every_form=False) if found else NONE_KNOWN
-    return _redacted(value, _TextRedactor(repeated, known), 0)
+    return _redacted(value, _TextRedactor(repeated, known, may_have_parts(value)), 0)
 
 
 def is_clean(text: str) -> bool:
@@ -127,8 +128,8 @@ def is_clean(text: str) -> bool:
 class _TextRedactor:
     """Redacts the texts of one value: known secrets, and secrets of its fields that other texts repeat."""
 
-    def __init__(self, repeated: KnownSecrets, known: KnownSecrets) -> None:
-        self.repeated, self.known = repeated, known
+    def __init__(self, repeated: KnownSecrets, known: KnownSecrets, has_parts: bool) -> None:
+        self.repeated, self.known, self.has_parts = repeated, known, has_parts
 
     def redacted(self, text: str) -> str:
         if self.repeated or self.known:
@@ -137,6 +138,13 @@ class _TextRedactor:
             if clean is not data:
                 text = clean.decode("utf-8", "surrogatepass")
         return redact_text(text)
+
+    def without_streamed(self, items: list[Any]) -> list[Any]:
+        """Return items without the secrets that are split over their texts."""
+        return without_streamed(items, self._spans_in) if self.has_parts and len(items) > 1 else items
+
+    def _spans_in(self, data: bytes) -> list[TextSpan]:
+        return merged([*self.repeated.spans(data), *self.known.spans(data), *spans_in(data)])
 
 
 def secrets_in(value: Any) -> set[str]:
@@ -332,16 +340,10 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy | C
     if isinstance(value, list):
         return [
             _redacted(inner, texts, depth, inner_secrecy)
-            for inner, inner_secrecy in _items(_without_listed(value), secrecy)
+            for inner, inner_secrecy in _items(texts.without_streamed(_without_listed(value)), secrecy)
         ]
     if isinstance(value, dict):
-        result: dict[str, Any] = {}
-        for name, inner, inner_secrecy in _fields(value, secrecy):
-            clean_name = _redacted_text(name, texts, MAX_NESTING, "")
-            if clean_name != name and clean_name in result:
-                clean_name = f"{clean_name} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
-            result[clean_name] = _redacted(inner, texts, depth, inner_secrecy)
-        return result
+        return _redacted_object(value, texts, depth, secrecy)
     if isinstance(secrecy, tuple):
         # Only lists and objects have columns.
         secrecy = ""
@@ -356,6 +358,20 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy | C
         hidden.add(1)
         return MARKER
     return value
+
+
+def _redacted_object(
+    value: dict[str, Any], texts: _TextRedactor, depth: int, secrecy: Secrecy | Columns
+) -> dict[str, Any]:
+    if texts.has_parts:
+        value = dict(zip(value, texts.without_streamed(list(value.values())), strict=True))
+    result: dict[str, Any] = {}
+    for name, inner, inner_secrecy in _fields(value, secrecy):
+        clean_name = _redacted_text(name, texts, MAX_NESTING, "")
+        if clean_name != name and clean_name in result:
+            clean_name = f"{clean_name} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
+        result[clean_name] = _redacted(inner, texts, depth, inner_secrecy)
+    return result
 
 
 def _redacted_text(text: str, texts: _TextRedactor, depth: int, secrecy: Secrecy) -> str:
@@ -447,6 +463,9 @@ class _NotPlain(Exception):
     """The document has to be decoded."""
 
 
+_PART_SIGNS = [sign.encode() for sign in STREAMED_KEYWORDS]
+
+
 def redacted_json(data: bytes, findings: ScanResult, known: KnownSecrets = NONE_KNOWN) -> bytes:
     """Return the redacted JSON. Raises msgspec.DecodeError or RecursionError for anything else."""
     has_known = bool(known) and known.is_in(data)
@@ -463,6 +482,9 @@ def redacted_json(data: bytes, findings: ScanResult, known: KnownSecrets = NONE_
 def _redact_plain(data: bytes, findings: ScanResult) -> bytes:
     """Return the document with its plain secrets replaced. Raises _NotPlain if one is not plain."""
     _check_escapes(data, findings.escapes)
+    if sum(map(data.count, _PART_SIGNS)) > 1:
+        # A secret may be split over the parts of a streamed text.
+        raise _NotPlain
     spans: list[tuple[int, int]] = []
     # Strings without a secret. A checkpoint repeats its strings and fields.
     clean: set[bytes] = set()
