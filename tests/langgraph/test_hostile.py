@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import ormsgpack
 import pytest
+from django.db.models import CharField
 from django.test import Client
 from django.urls import reverse
 
@@ -202,6 +203,22 @@ def test_ids_of_any_kind_are_listed_or_named_as_a_problem(database: Database, re
             assert body_of(row)["checkpoint"]["channel_values"] == {"value": 1}
         html = reader.get(run.get_absolute_url()).content.decode()
         assert "<script>alert" not in html
+
+
+def test_no_text_is_longer_than_its_column(database: Database) -> None:
+    thread, level = "x" * 200, f"{'n' * 60}:0d4d301b-d1ce-a62c-99b6-70cac0aac326"
+    metadata = json.dumps({"source": "loop", "step": 1, "parents": {"": "p" * 400}}).encode()
+    database.add(0, packed({"value": 1}), thread_id=thread)
+    for number, namespace in enumerate(("called:1", "|".join([level] * 7)), 1):
+        ids = {"thread_id": thread, "checkpoint_ns": namespace, "parent_checkpoint_id": "q" * 400}
+        database.add(number, packed({"value": 1}), metadata=metadata, **ids)
+    location = location_of(database)
+    opened(location, location.runs.get(parent=None).key)
+    assert location.runs.count() > 1
+    for rows in (location.runs.all(), location.checkpoints.all(), location.problems.all()):
+        for column in (one for one in rows.model._meta.fields if isinstance(one, CharField)):
+            for text in rows.values_list(column.name, flat=True):
+                assert len(text) <= column.max_length, column.name
 
 
 def test_parents_in_a_circle_end(database: Database, reader: Client) -> None:

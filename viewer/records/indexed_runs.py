@@ -301,7 +301,7 @@ def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> Non
     for run in runs:
         location.runs.filter(key=run.key).update(
             parent=pks.get(run.parent_key),
-            called_from=run.called_from,
+            called_from=run.called_from[:300],
             namespace=run.namespace[:500],
             head=run.head,
             described_head=run.head,
