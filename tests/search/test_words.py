@@ -17,6 +17,7 @@ from viewer.records.search_filters import MAX_WORDS, Words, words_in
         ("tea -green", Words(("tea",), ("green",))),
         ('tea -"green leaf"', Words(("tea",), ("green leaf",))),
         ("* ( ) ^ :", Words()),
+        ('_ = green __ "_" tea -_', Words(("green", "tea"))),
         ("-tea", Words((), ("tea",))),
         ("", Words()),
         ("green te", Words(("green", "te"))),

@@ -25,7 +25,7 @@ MAX_QUERY, MAX_WORDS = 300, 12
 MIN_PREFIX = 3
 # An excluded word or phrase, a phrase in quotes, or a word.
 _PART = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
-_WORD = re.compile(r"\w")
+_LETTER = re.compile(r"[^\W_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def words_in(query: str) -> Words:
     found = [match.groups() for match in _PART.finditer(text)]
     for minus, phrase, word in found[:MAX_WORDS]:
         text = phrase if phrase is not None else word
-        if not _WORD.search(text):
+        if not _LETTER.search(text):
             continue
         (none_of if minus else all_of).append(text)
     if found and all_of and found[-1][2] == all_of[-1] and not found[-1][0] and len(all_of[-1]) >= MIN_PREFIX:
