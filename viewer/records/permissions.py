@@ -270,11 +270,11 @@ def take(holder: Holder, location: Location | None = None) -> bool:
 
 def team_named(name: str) -> Team:
     """Return the team of this name, created if there is none. Raises ValidationError."""
-    team = Team.objects.filter(name=name).first() or Team(name=name)
-    if team.pk is None:
-        team.full_clean()
-        with transaction.atomic():
-            team.save()
+    Team(name=name).clean_fields()
+    with transaction.atomic():
+        # Two people of a new group may log in at once.
+        team, is_new = Team.objects.get_or_create(name=name)
+        if is_new:
             record(Action.ADDED, Audited.TEAM, team.pk, team.name)
     return team
 

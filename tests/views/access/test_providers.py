@@ -20,7 +20,7 @@ from django.test import Client
 from django.urls import reverse
 from oidc_provider_mock import run_server_in_thread
 
-from viewer.models import AuditEntry, Invitation, Level, Location, access_of
+from viewer.models import AuditEntry, Invitation, Level, Location, Team, access_of
 from viewer.records.accounts import invite, revoke_invitation
 from viewer.records.permissions import add_member, give, team_named
 
@@ -220,3 +220,14 @@ def test_a_provider_that_is_away_says_so(settings: LazySettings) -> None:
     )
     answer = Client().post(LOGIN, follow=True)
     assert "does not answer" in answer.content.decode()
+
+
+def test_of_two_people_who_log_in_first_one_makes_their_team(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = Team.clean_fields
+
+    def overtaken(team: Team, exclude: Any = None) -> None:
+        clean(team, exclude)
+        Team.objects.create(name=team.name)
+
+    monkeypatch.setattr(Team, "clean_fields", overtaken)
+    assert team_named("writers") == Team.objects.get()
