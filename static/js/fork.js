@@ -88,7 +88,8 @@ form.addEventListener("submit", (event) => {
 
 document.addEventListener("keydown", (event) => {
   const button = document.getElementById("start-button");
-  if (event.key !== "Enter") return;
+  // In the command palette, the key is for what it offers.
+  if (event.key !== "Enter" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
   if (event.ctrlKey || event.metaKey) {
     event.preventDefault();
     if (!button.disabled) form.requestSubmit(button);

@@ -157,7 +157,9 @@ def normal_line_ends(text: str) -> str:
 
 def canonical(value: Any) -> str:
     """The same text for the same JSON value, however its keys are ordered and its lines end."""
-    return json.dumps(value, sort_keys=True).replace("\\r\\n", "\\n")
+    # An escaped backslash, which is no part of an escaped line end, becomes a character that JSON never has.
+    text = json.dumps(value, sort_keys=True).replace("\\\\", "\0")
+    return text.replace("\\r\\n", "\\n")
 
 
 def _is_line(item: Any) -> bool:

@@ -53,7 +53,7 @@ from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.collections import SCORE_SECONDS, expected_answer, recorded_key
 from viewer.records.hosts import claimants, enqueue
-from viewer.records.lineage.tree import MAX_CHARACTERS, NUMBER_BYTES, beginning
+from viewer.records.lineage.tree import MAX_CHARACTERS, NUMBER_BYTES, beginning, free_name
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.recorded_calls import recorded_answers, recorded_tools
 from viewer.records.runner_requests import request_for, request_for_score
@@ -242,7 +242,8 @@ def _branch(prefix: str, values: Sequence[Any], number: int, taken: set[str]) ->
     parts = [slugify(text, allow_unicode=True).replace("_", "-") for text in texts]
     distinction = ".".join(part[:MAX_BRANCH_PART].strip("-") for part in parts if part.strip("-"))
     name = f"{prefix}/{beginning(distinction, MAX_CHARACTERS - NUMBER_BYTES) or number}"
-    return name if name not in taken else f"{name}-{number}"
+    # Another variation may be named like this one with its number.
+    return name if name not in taken else free_name(f"{name}-{number}", taken)
 
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.

@@ -74,6 +74,20 @@ def test_the_enter_key_in_a_field_starts_nothing(fork_page: Page) -> None:
     assert not Job.objects.exists()
 
 
+@pytest.mark.parametrize("keys", ["?", "/"])
+def test_ctrl_enter_in_a_dialog_starts_nothing(fork_page: Page, keys: str) -> None:
+    fork_page.keyboard.press(keys)
+    expect(fork_page.locator("dialog[open]")).to_be_visible()
+    # What the palette offers is not opened, so that the page stays.
+    fork_page.evaluate("""() => {
+        document.getElementById("fork").requestSubmit = () => (document.body.dataset.started = "");
+        HTMLElement.prototype.click = () => (document.body.dataset.opened = "");
+    }""")
+    fork_page.keyboard.press("Control+Enter")
+    expect(fork_page.locator("body[data-opened]")).to_have_count(int(keys == "/"))
+    expect(fork_page.locator("body[data-started]")).to_have_count(0)
+
+
 def test_a_double_click_starts_one_run(fork_page: Page) -> None:
     fork_page.dblclick("#start-button")
     fork_page.wait_for_url("**/runs/**")

@@ -119,6 +119,13 @@ def test_values_of_any_language_name_branches(runner: Client, checkpoint: Checkp
     assert len(branches) == 8 and all(branch.startswith("tone/人") for branch in branches)
 
 
+def test_no_two_variations_have_the_same_branch(runner: Client, checkpoint: Checkpoint) -> None:
+    form = sent(runner, checkpoint, vary_input__topic="tea\ntea 3\nTea")
+    assert runner.post(vary(checkpoint), form).status_code == 302
+    branches = Job.objects.order_by("created_at").values_list("branch", flat=True)
+    assert list(branches) == ["tone/tea", "tone/tea-3", "tone/tea-2"]
+
+
 def test_a_varied_key_is_in_no_name_and_no_message(runner: Client, checkpoint: Checkpoint) -> None:
     keys = ["hunter2-and-more", "sk-canary0123456789abcdefghij"]
     form = sent(runner, checkpoint, vary_input__topic=f"tea\n{keys[1]}")
