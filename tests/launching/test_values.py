@@ -17,6 +17,7 @@ from viewer.launching.edits import (
     same_value,
     text_of,
 )
+from viewer.launching.options import parse_limit
 from viewer.launching.sweep import value_dimension
 from viewer.validation import MAX_CHARACTERS
 
@@ -156,3 +157,22 @@ def test_equal_values_of_a_sweep_count_once_in_linear_time() -> None:
     began = time.thread_time()
     assert len(value_dimension("context", "x", ValueKind.JSON, many).values) == 20_000
     assert time.thread_time() - began < 2
+
+
+def test_only_line_ends_are_alike() -> None:
+    assert same_value("a\r\nb", "a\nb")
+    assert not same_value("C:\\r\nb", "C:\\nb"), "The backslash belongs to the text."
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [("20,000", 20_000), ("1,234,567.5", 1_234_567.5), ("20 000", 20_000), ("0.5", 0.5), ("1_000", 1000)],
+)
+def test_a_limit_may_have_thousands_separators(text: str, limit: float) -> None:
+    assert parse_limit("cost", text) == limit
+
+
+@pytest.mark.parametrize("text", ["0,5", "0,50", "1,5", "1,00,0", "0,500", "1,000,5", ",5", "1000,000"])
+def test_a_decimal_comma_raises_no_limit(text: str) -> None:
+    with pytest.raises(InvalidValue):
+        parse_limit("cost", text)

@@ -133,6 +133,23 @@ def test_a_shared_job_has_no_actions(location: Location, stranger: Client) -> No
     assert "c0ffee" not in page and "secret_plan" not in page and "uncommitted" not in page
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (r'{"error": "failed:\n/srv/team/app/crew.py"}', r'{"error": "failed:\n[path]"}'),
+        (r"a\t/srv/team/app", r"a\t[path]"),
+        ("No module in /srv/team/app.", "No module in [path]."),
+        ("in /srv/team/app... or not", "in [path]... or not"),
+        (
+            "/srv/team/app.bak, /srv/team/app-old and /srv/team/apps",
+            "/srv/team/app.bak, /srv/team/app-old and /srv/team/apps",
+        ),
+    ],
+)
+def test_a_path_is_replaced_wherever_it_ends(text: str, shown: str) -> None:
+    assert share_links.without_paths(text, ["/srv/team/app"]) == shown
+
+
 def test_the_preview_is_the_page_itself(crew_run: Run, stranger: Client) -> None:
     def content(page: str) -> str:
         """The page without its header, which has the time, and the socket of the link."""

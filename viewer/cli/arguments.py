@@ -37,9 +37,14 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 def read_text(text: str) -> str:
-    """The text, or at a terminal the content of the file that it names after an @. Raises CommandError."""
+    """The text, or at a terminal the content of the file that it names after an @. Raises CommandError.
+
+    A text that begins with @ is typed with another one.
+    """
     if not text.startswith("@") or not is_at_terminal():
         return text
+    if text.startswith("@@"):
+        return text[1:]
     try:
         return content_of(text[1:], MAX_FILE_BYTES).decode()
     except InvalidInput as error:

@@ -28,6 +28,7 @@ Parsed = TypeVar("Parsed")
 Chosen = TypeVar("Chosen", bound=str)
 
 MAX_LIMIT = 10**12
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
 MAX_MODEL_CHARACTERS = 200
 MAX_BREAKPOINTS = 200
 # The most calls that one replay makes.
@@ -63,7 +64,10 @@ SCRATCH = "scratch"
 
 def parse_limit(measure: str, text: str) -> float:
     """The limit as a number above 0; an integer unless it is of seconds or cost. Raises InvalidValue."""
-    digits = "".join(text.split()).replace("_", "").replace(",", "")
+    digits = "".join(text.split()).replace("_", "")
+    # A comma that separates no thousands may be a decimal point, which would be lost.
+    if THOUSANDS.fullmatch(digits):
+        digits = digits.replace(",", "")
     try:
         number = validation.number(digits, 0, MAX_LIMIT)
     except InvalidInput:

@@ -64,7 +64,9 @@ def without_paths(text: str, paths: Iterable[str]) -> str:
     if not names:
         return text
     longest_first = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w.-])(?:{longest_first})(?![\w.-])(?:/[\w.@+-]+)*", REPLACEMENT, text)
+    # In JSON, an escaped line break before a path ends with a letter. A full stop may end the sentence.
+    start, end = r"(?:(?<![\w.-])|(?<=\\[bfnrt]))", r"(?![\w-]|\.\w)"
+    return re.sub(rf"{start}(?:{longest_first}){end}(?:/[\w.@+-]+)*", REPLACEMENT, text)
 
 
 # The picture of a run's lineage that a chat shows where a link is pasted.

@@ -7,6 +7,7 @@ import shlex
 from html import unescape
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,23 @@ def test_the_command_repeats_what_was_chosen_for_units_and_tools(job: Job) -> No
     assert ("--model-calls", "in-order") in pairs
     assert ("--again", job.plan[0]["unit"]) in pairs and ("--keep", job.plan[1]["unit"]) in pairs
     assert ("--tool", "send_mail=refuse") in pairs and "--dry-run" in words
+
+
+def test_the_command_sends_no_file_that_an_output_names(
+    runner: Client, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("of this machine")
+    form = filled(runner, checkpoint, branch="named")
+    form[f"output:{CREW['tasks'][0]['id']}"] = f"@{file}"
+    assert runner.post(page(checkpoint), form).status_code == 302
+    job = Job.objects.get()
+    what = reproduction_of(job)
+    assert what
+    _program, *words = shlex.split(command_of(job, what))
+    assert call_command("checkpoints", *words, stdout=StringIO()) is None
+    repeated = Job.objects.exclude(pk=job.pk).get()
+    assert repeated.request["outputs"] == job.request["outputs"]
 
 
 def test_the_command_runs_the_commit_that_the_job_ran(job: Job) -> None:

@@ -275,7 +275,9 @@ def _edits(what: Reproduction) -> Iterator[str]:
     for name, value in what.inputs.items():
         yield from ("--input", f"{name}={_json(value)}")
     for unit, value in what.outputs.items():
-        yield from ("--output", f"{unit}={value if isinstance(value, str) else _json(value)}")
+        text = value if isinstance(value, str) else _json(value)
+        # Whoever copies the command must not send a file that an output names.
+        yield from ("--output", f"{unit}={'@' * text.startswith('@')}{text}")
     if what.state:
         yield from ("--state", _json(dict(what.state)))
     if what.as_node:
