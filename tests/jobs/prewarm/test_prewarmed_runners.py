@@ -13,6 +13,7 @@ from tests.jobs.prewarm.conftest import Warm, is_warm, only, reported_by
 from tests.waiting import exit_status, wait_until
 from viewer.host.jobs import prewarm, processes
 from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import clean_up_ended
 from viewer.host.jobs.processes import PrewarmedRunner, receive
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, Project
@@ -150,3 +151,19 @@ def test_a_fork_without_a_request_runs_nothing(make_job: MakeJob, prewarmed: War
     wait_until(lambda: not psutil.pid_exists(pid))
     assert marks(project) == []
     assert process.poll() is None
+
+
+def test_a_prewarmed_runner_whose_job_was_given_up_is_ended(
+    make_job: MakeJob, prewarmed: Warm, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    process = only(prewarmed())
+    storage_of(job).create()
+    assert isinstance(launch(job), PrewarmedRunner)
+    wait_until(lambda: marks(project))
+    # Its worker was killed, and a person gave up the job of a host that was away.
+    assert job.end(Job.Status.INTERRUPTED)
+    assert processes.end_orphan_processes() == [job]
+    assert not processes.tree_of(storage_of(job)) and process.poll() is None
+    clean_up_ended()
+    assert processes.end_orphan_processes() == []

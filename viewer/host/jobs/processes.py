@@ -20,7 +20,7 @@ from django.conf import settings
 
 from viewer.engines import unit_events
 from viewer.host.jobs.environment import MARKER
-from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.files import JobStorage, storage_of, storages
 from viewer.host.jobs.process_tree import kill_tree
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.messages.message import UserMessage, Value, message_from
@@ -171,7 +171,8 @@ def end_all(storage: JobStorage, patience: float, known: Iterable[psutil.Process
 
 def end_orphan_processes() -> list[Job]:
     """End processes of jobs that have ended. Returns these jobs."""
-    marked: set[UUID] = set()
+    # The fork of a prewarmed process has no marker, but its follower has not cleaned up.
+    marked = {UUID(storage.name) for storage in storages("jobs") if storage.has_leftovers()}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError, ValueError):
             if marker := process.environ().get(MARKER):
