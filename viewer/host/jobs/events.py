@@ -218,6 +218,11 @@ class StreamedTexts:
         # What each agent has written last.
         self._before: dict[str, str] = {}
 
+    def copy(self) -> "StreamedTexts":
+        copied = StreamedTexts()
+        copied._before = dict(self._before)
+        return copied
+
     def redacted(self, event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
         """The event's data without secrets, also those that the events before reveal."""
         shown, before = redacted_data(event, redact), self._before.get(_agent_of(event), "")

@@ -89,6 +89,8 @@ class FollowedJob:
     known_seq: int
     enforcer: LimitEnforcer
     offset: int = 0
+    # How many events after the offset were handled, before a full disk stopped the others.
+    handled: int = 0
     has_events: bool = False
     is_gone: bool = False
     is_deleted: bool = False
@@ -252,23 +254,26 @@ def store_new_events(state: FollowedJob) -> bool:
     if offset == state.offset:
         return False
     new = [event for event in events if event["seq"] > state.known_seq]
+    # If the disk is full, the same events are read again, after the same texts.
+    texts = state.texts.copy()
     for event in events[: len(events) - len(new)]:
-        state.texts.add(event)
+        texts.add(event)
     try:
         # Store questions before their events, so that the question exists when its event is seen.
         ingest(state.job, events, state.redact, state.open_questions)
         if new:
-            batches.store(rows_of(state.job, new, state.redact, state.texts))
+            batches.store(rows_of(state.job, new, state.redact, texts))
     except IntegrityError:
         state.is_deleted = not Job.objects.filter(pk=state.job.pk).exists()
         if not state.is_deleted:
             raise
         return False
-    state.offset = offset
-    for event in events:
-        state.known_seq = max(state.known_seq, event["seq"])
+    for event in events[state.handled :]:
         handle_event(state, event)
+        state.known_seq = max(state.known_seq, event["seq"])
+        state.handled += 1
     processes.store_usage(state.enforcer)
+    state.offset, state.handled, state.texts = offset, 0, texts
     return True
 
 

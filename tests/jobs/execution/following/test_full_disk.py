@@ -4,8 +4,12 @@ import errno
 import logging
 import os
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from django.conf import settings as configured
@@ -19,10 +23,14 @@ from tests.terminal import Terminal
 from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.failures import DataFolderFailure
+from viewer.host.jobs import events
+from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.following import FollowedJob, ensure_finished, store_new_events
+from viewer.host.jobs.processes import LimitEnforcer
+from viewer.host.jobs.spool import Spool
 from viewer.messages.translation import translate
-from viewer.models import Project
+from viewer.models import Job, Project
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.hosts import next_job
 
@@ -81,6 +89,67 @@ def test_a_full_database_delays_the_end_of_a_job_and_is_logged_once(
     assert (job.status, marks(project)) == ("succeeded", [str(job.pk)])
     assert was_full and "No space is left on the disk of" in was_full[0]
     assert all(record.exc_info is None for record in caplog.records) and len(caplog.records) == 1
+
+
+@contextmanager
+def following(job: Job) -> Iterator[tuple[Spool, FollowedJob]]:
+    """The spool of a job that runs, and the state of its follower."""
+    storage = storage_of(job)
+    storage.create()
+    assert job.claim()
+    with ThreadPoolExecutor(1) as importer:
+        yield (
+            Spool(job.folder),
+            FollowedJob(job, storage, None, redactor_of(job.project), importer, 0, LimitEnforcer(job)),
+        )
+
+
+def full_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, times: int = 1) -> None:
+    """Let the disk be full at the first calls of a function."""
+    function, left = getattr(owner, name), list(range(times))
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if left:
+            left.pop()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+@pytest.mark.parametrize("full_at", ["mark_running", "record_process", "record_usage"])
+def test_events_that_had_no_space_count_once_and_are_not_lost(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, full_at: str
+) -> None:
+    with following(make_job()) as (spool, state):
+        full_once(monkeypatch, Job, full_at)
+        spool.write("model_completed", tokens=10)
+        spool.write("started", pid=os.getpid())
+        spool.write("task_completed", task="a")
+        spool.write("ended", status="succeeded")
+        with pytest.raises(OSError, match="No space"):
+            store_new_events(state)
+        spool.write("text", text="more")
+        assert store_new_events(state) and not store_new_events(state)
+        state.job.refresh_from_db()
+        assert (state.job.status, state.job.tokens, state.job.steps_used) == ("running", 10, 1)
+        assert state.job.process_id and state.last_event and state.job.events.count() == 5
+
+
+def test_a_streamed_secret_that_had_no_space_is_still_recognised_by_the_events_before(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with following(make_job()) as (spool, state):
+        spool.write("text", text="The password is ", agent="A")
+        assert store_new_events(state)
+        # Once for all followers, and once for this one.
+        full_once(monkeypatch, events, "insert", times=2)
+        spool.write("text", text="k4n@rieVogel. Shall ", agent="A")
+        with pytest.raises(OSError, match="No space"):
+            store_new_events(state)
+        assert store_new_events(state)
+        shown = "".join(state.job.events.values_list("data__text", flat=True))
+        assert "k4n@rie" not in shown and shown.endswith("Shall ")
 
 
 def test_no_job_starts_until_there_is_space(

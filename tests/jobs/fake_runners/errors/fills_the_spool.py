@@ -9,12 +9,12 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 from forkline_runner import program
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import Reporter, short_texts
 
 with open("marks", "a") as marks:
     marks.write(f"{tiny.FOLDER.name}\n")
 full_at = Path("full_at").read_text()
-spool = tiny.load_spool().Spool(tiny.FOLDER)
+spool = tiny.load_spool().Spool(tiny.FOLDER, shorten=short_texts)
 reporter = Reporter(spool, tiny.FOLDER)
 program.listen_for_signals(lambda: None, lambda: None)
 try:
