@@ -18,6 +18,7 @@ from viewer.engines.crewai.entry_points import (
     read_definition,
     title_of,
 )
+from viewer.engines.crewai.flow_plan import flow_methods
 from viewer.engines.crewai.input_names import input_names
 from viewer.engines.entry_points import EntryPoint, InputName
 
@@ -161,6 +162,9 @@ def test_files_and_names_can_be_typed_as_entry_points(name: str) -> None:
         "a: &a [x,x]\n"
         + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)},*{chr(97 + n)}]\n" for n in range(20)),
         "schema: crewai.flow/v1\nmethods: 2026-99-99",
+        "schema: crewai.flow/v1\nmethods: {}\nstate: !!bool maybe",
+        "schema: crewai.flow/v1\nmethods: {}\nstate: !!int ''",
+        "schema: crewai.flow/v1\nmethods:\n  a: {start: true}\n  b: {listen: &x {or: [*x, *x, *x, *x]}}",
         "\0",
     ],
 )
@@ -169,6 +173,7 @@ def test_a_hostile_file_declares_nothing_and_is_read_quickly(tmp_path: Path, tex
     began = time.thread_time()
     for name, kind in found(tmp_path):
         input_names(tmp_path, name, kind)
+        flow_methods(tmp_path, name)
     assert time.thread_time() - began < 5
     assert not (tmp_path / "ran").exists()
 

@@ -1,5 +1,6 @@
 """The triggers of a flow's methods, read from its source, and the methods that follow a checkpoint."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,32 @@ def test_source_that_contradicts_the_checkpoint_is_reported() -> None:
     assert not following(methods, {"write": 1, "gone": 1}, {}).fits
     assert not following(methods, {"publish": 1}, {}).fits
     assert not following(methods, {"write": 10**9}, {}).fits
+
+
+def test_the_labels_of_a_router_with_any_number_of_branches_are_read(tmp_path: Path) -> None:
+    branches = "".join(
+        f"        elif self.state.n == {n}:\n            return 'l{n}'\n" for n in range(1_200)
+    )
+    source = (
+        f"class A(Flow):\n    @router('a')\n    def b(self):\n        if 0:\n            pass\n{branches}"
+    )
+    assert len(methods_of(tmp_path, source)["b"].labels) == 1_200
+
+
+def test_a_class_overrides_the_one_that_both_of_its_parents_inherit(tmp_path: Path) -> None:
+    source = (
+        "class Base(Flow):\n    @start()\n    def go(self): ...\n"
+        "class First(Base): ...\n"
+        "class Second(Base):\n    @listen('other')\n    def go(self): ...\n"
+        "class A(First, Second): ...\n"
+    )
+    assert not methods_of(tmp_path, source)["go"].starts
+
+
+def test_classes_that_inherit_others_in_many_ways_are_read_quickly(tmp_path: Path) -> None:
+    levels = "".join(
+        f"class A{n}(A{n + 1}, B{n + 1}): ...\nclass B{n}(A{n + 1}, B{n + 1}): ...\n" for n in range(20)
+    )
+    began = time.thread_time()
+    methods_of(tmp_path, f"{levels}class A(A0): ...\n")
+    assert time.thread_time() - began < 2

@@ -185,3 +185,10 @@ def test_the_schema_of_a_report_has_types_reducers_and_configuration() -> None:
         schema.entries == {"n": StateEntry(int, ""), "m": StateEntry(list, "add")} and not schema.is_inferred
     )
     assert schema.context[0].default == "warm" and schema.units == ("a",)
+
+
+@pytest.mark.parametrize("calls", [5, True, {"name": "find"}, None])
+def test_a_message_whose_tool_calls_are_no_list_keeps_them(calls: Any) -> None:
+    stored = [message(AI, id="m1", content="Hello", tool_calls=calls)]
+    (edited,) = edited_messages(stored, [MessageEdit(0, content="Bye")], by_id=False)
+    assert edited["fields"] == {**stored[0]["fields"], "content": "Bye"}

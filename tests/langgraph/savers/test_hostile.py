@@ -1,15 +1,20 @@
 """What a project's code may return or do instead of listing checkpoints, and what is never done."""
 
 import os
+import random
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import ormsgpack
 import psutil
 import pytest
 
+from quality.fuzz import hostile_savers
 from tests.langgraph.conftest import opened
 from tests.waiting import wait_until
 from viewer.host.jobs import savers
@@ -19,6 +24,7 @@ from viewer.host.locations.observing import Observed, server_mark
 from viewer.host_requests import JobRefused, UnknownLocation
 from viewer.models import Location, Project
 from viewer.records.bodies import stored_contents
+from viewer.stores.protocol import LocationUnreadable
 
 Add = Callable[..., Location]
 RUNNERS = Path(__file__).resolve().parents[3] / "viewer/runners"
@@ -269,3 +275,22 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_started(
     assert location.project is not None
     started = int(Path(location.project.folder, "started").read_text())
     wait_until(lambda: not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie")
+
+
+@pytest.mark.parametrize("size", [-1, 2**63])
+def test_a_size_that_no_column_can_hold_makes_an_answer_malformed(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def frame(request: list[Any], _chance: random.Random) -> bytes:
+        answer = hostile_savers.honest_answer(request)
+        for row in answer.get("rows", ()):
+            row[3] = size
+        return hostile_savers.framed(ormsgpack.packb(answer))
+
+    monkeypatch.setattr(hostile_savers, "frame_of", frame)
+    with (
+        hostile_savers.answering(random.Random(0)) as address,
+        pytest.raises(LocationUnreadable) as malformed,
+    ):
+        hostile_savers.read_all(address, Counter(), [])
+    assert malformed.value.message.code == "saver.malformed"

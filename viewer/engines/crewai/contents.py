@@ -20,12 +20,16 @@ NEWEST_KNOWN = "1.15.30"
 KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
 KNOWN_ENTITIES = {"crew", "flow", "agent", STATE}
 MAX_PARTS = 20
+# Characters of a version that are compared. Python reads no number with thousands of digits.
+MAX_VERSION = 100
 _NUMBERS = re.compile(r"\d+")
 
 
 def is_newer(version: str) -> bool:
     """Whether this version of CrewAI is newer than every known version."""
-    have, known = (tuple(map(int, _NUMBERS.findall(one)[:3])) for one in (version, NEWEST_KNOWN))
+    have, known = (
+        tuple(map(int, _NUMBERS.findall(one)[:3])) for one in (version[:MAX_VERSION], NEWEST_KNOWN)
+    )
     return have > known
 
 

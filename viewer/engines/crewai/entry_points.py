@@ -107,7 +107,7 @@ def _read(path: Path) -> Definition:
     try:
         is_json = path.name.endswith(JSON_SUFFIXES)
         return mapping(parse_jsonc(text) if is_json else FewAliases(text).get_single_data())
-    except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError, MemoryError):
+    except (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError, RecursionError, MemoryError):
         return {}
 
 
@@ -124,18 +124,24 @@ def parse_jsonc(text: str) -> Any:
 
 
 class FewAliases(yaml.SafeLoader):
-    """Loads plain values, and at most ``MAX_ALIASES`` aliases, so that their expansion stays small."""
+    """Loads plain values, with at most ``MAX_ALIASES`` aliases and none of a value that contains it.
+
+    So their expansion stays small.
+    """
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
         self.aliases = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if is_alias:
             self.aliases += 1
-            if self.aliases > MAX_ALIASES:
-                raise yaml.YAMLError(f"more than {MAX_ALIASES} aliases")
-        return super().compose_node(parent, index)
+            # A value that contains the alias has no end yet.
+            if self.aliases > MAX_ALIASES or node is None or node.end_mark is None:
+                raise yaml.YAMLError(f"more than {MAX_ALIASES} aliases, or one of a value that contains it")
+        return node
 
 
 def text_at(path: Path, max_bytes: int) -> str:

@@ -257,7 +257,7 @@ def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
             return _declared(read_definition(folder, declared))
         name = _made_by(function, names)
     found: dict[str, FlowMethod] = {}
-    for flow in _with_parents(name, names):
+    for flow in _with_parents(name, names, set()):
         for node in flow.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 found[node.name] = _method(node, names)
@@ -294,14 +294,14 @@ def _names_in(trees: list[ast.Module]) -> _Names:
     return names
 
 
-def _with_parents(name: str, names: _Names, depth: int = 0) -> Iterator[ast.ClassDef]:
-    """Yield the parents of a class that the project defines, and then the class."""
+def _with_parents(name: str, names: _Names, seen: set[str], depth: int = 0) -> Iterator[ast.ClassDef]:
+    """Yield the parents of a class that the project defines, and then the class, each once."""
     flow = names.classes.get(name)
-    if flow is None or depth > MAX_DEPTH:
+    if flow is None or name in seen or depth > MAX_DEPTH:
         return
+    seen.add(name)
     for base in reversed(flow.bases):
-        if names.original(base) != name:
-            yield from _with_parents(names.original(base), names, depth + 1)
+        yield from _with_parents(names.original(base), names, seen, depth + 1)
     yield flow
 
 
@@ -402,15 +402,17 @@ def _is_member(node: ast.Attribute, names: _Names) -> bool:
 
 def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
     """Yield the expressions that a function returns, without those of functions inside it."""
-    for node in body:
+    # Not recursive: each branch of a chain of elif is within the one before.
+    left: list[ast.AST] = [*reversed(body)]
+    while left:
+        node = left.pop()
         if isinstance(node, ast.Return):
             if node.value is not None:
                 yield node.value
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _returned(getattr(node, name, None) or [])
-            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-                yield from _returned(part.body)
+            parts = ("body", "orelse", "finalbody", "handlers", "cases")
+            inner = [one for name in parts for one in getattr(node, name, None) or ()]
+            left += reversed(inner)
 
 
 def _annotated(node: ast.expr, names: _Names, depth: int = 0) -> Iterator[str]:

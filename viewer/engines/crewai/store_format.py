@@ -375,7 +375,15 @@ def subject_of(document: Document, trigger: str) -> str:
     if not about:
         return ""
     last = max(about, key=lambda event: event.emission_sequence or 0)
-    return short_title(last.method_name or _name.decode(last.task_name) or "")
+    return short_title(last.method_name or _text_in(last.task_name))
+
+
+def _text_in(value: msgspec.Raw) -> str:
+    """The text in a JSON value; empty for any other value."""
+    try:
+        return _name.decode(value) or ""
+    except msgspec.ValidationError:
+        return ""
 
 
 def calls_of(document: Document) -> dict[str, protocol.ModelCall]:

@@ -254,7 +254,7 @@ def text_of_typed(value: Any) -> str | None:
     codec = _codec_of(str(value[TYPE]))
     try:
         return codec[0](value[FIELDS], str(value[TYPE])) if codec else None
-    except (TypeError, ValueError, ArithmeticError, KeyError, AttributeError, RecursionError):
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError):
         return None
 
 
@@ -321,7 +321,7 @@ def _list_with_types(edited: list[Any], stored: list[Any], name: str) -> list[An
 def _parsed(parse: Callable[[Any, str], Any], edited: Any, title: str, name: str) -> Any:
     try:
         return parse(edited, title)
-    except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
+    except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, re.error) as error:
         raise EditRefused("langgraph.text_not_of_type", channel=name, type=title) from error
 
 

@@ -320,7 +320,7 @@ def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -
 
 def _changed(message: Mapping[str, Any], edit: MessageEdit) -> dict[str, Any]:
     fields = {**message[FIELDS], "content": edit.content}
-    if "tool_calls" in fields and list(fields["tool_calls"] or ()) != list(edit.calls):
+    if "tool_calls" in fields and list(sequence(fields["tool_calls"])) != list(edit.calls):
         fields["tool_calls"] = list(edit.calls)
         # Remove the provider's own copy of the calls, which would be sent instead of the edited calls.
         extra = mapping(fields.get("additional_kwargs"))

@@ -9,7 +9,7 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import msgspec
 
@@ -41,6 +41,10 @@ MAX_LISTED_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 
+# Bytes, as a column can hold them.
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
 class Refusal(msgspec.Struct):
     """Why the saver could not be read: a code of the catalogue, and its values."""
 
@@ -54,7 +58,7 @@ class SentWrite(msgspec.Struct, array_like=True):
     task_id: str
     index: int
     channel: str
-    size: int
+    size: Size
     value: bytes | None
 
 
@@ -64,7 +68,7 @@ class SentRow(msgspec.Struct, array_like=True):
     namespace: str
     checkpoint_id: str
     parent_id: str
-    size: int
+    size: Size
     metadata: bytes
     writes: list[SentWrite]
 
@@ -73,7 +77,7 @@ class SentCheckpoint(msgspec.Struct, array_like=True):
     """A checkpoint with its values; ``body`` is None if it is too large."""
 
     parent_id: str
-    size: int
+    size: Size
     body: bytes | None
     metadata: bytes
     writes: list[SentWrite]
