@@ -1,5 +1,6 @@
 """How commands name checkpoints and threads, so that each command accepts what another one prints."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -90,3 +91,17 @@ def test_a_name_that_no_file_can_have_names_no_checkpoint(
 ) -> None:
     refused = terminal.refused(command, name.format(database))
     assert refused["error"].startswith("Name a checkpoint ")
+
+
+@pytest.mark.parametrize("branch", [5, ["a"], {"a": 1}, True, "ABOVE", "\0"])
+def test_a_file_with_any_branch_belongs_to_its_folder(
+    tmp_path: Path, terminal: Terminal, branch: object
+) -> None:
+    folder = copy_of("1.15.30/json", tmp_path / "loose")
+    file = next(folder.rglob("*.json"))
+    body = json.loads(file.read_text())
+    lone = tmp_path / "lone" / file.name
+    lone.parent.mkdir()
+    lone.write_text(json.dumps({**body, "branch": str(lone.parent) if branch == "ABOVE" else branch}))
+    assert terminal.document("info", str(lone))["id"] == file.name.partition("_p-")[0]
+    assert terminal.document("list", str(lone.parent))["location"] == str(lone.parent)

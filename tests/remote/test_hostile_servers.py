@@ -86,6 +86,14 @@ def test_a_server_chooses_no_kind_of_file(
     assert [one.name for one in tmp_path.iterdir()] == [written]
 
 
+@pytest.mark.parametrize("command", ["collection", "list"])
+def test_a_server_writes_no_file_that_was_not_asked_for(serve: Serve, tmp_path: Path, command: str) -> None:
+    found = {"status": 0, "file": "x", "file_name": "x.html", "lines": ["x"]}
+    address = serve(answer_of(found, "200 OK", "Forkline-Version: 1"))
+    output = run_there(address, command, ["tea"], {"export": None})
+    assert (list(output.lines), list(tmp_path.iterdir())) == (["x"], [])
+
+
 @pytest.mark.parametrize("ending", ["Connection: close", "Content-Length: 100000", "X: y"])
 def test_an_answer_that_drips_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     monkeypatch.setattr(remote, "TOTAL_SECONDS", 0.5)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from django.conf import settings
+from django.conf import LazySettings, settings
+from django.core.management.base import CommandError
 from django.test import Client
 from django.utils import timezone
 from websockets.asyncio.client import connect
@@ -23,6 +24,7 @@ from checkpoint_site.settings import MAX_HEADER_BYTES
 from tests.serving.conftest import WebServer
 from viewer.data_folder.changes import CommitChanges
 from viewer.host.locations.importing import MIN_CHECKPOINTS, only_new_garbage
+from viewer.management.commands.web import refuse_unhealthy
 from viewer.models import Job, Location
 from viewer.records.accounts import teammate
 from viewer.web.live import broadcast
@@ -134,3 +136,19 @@ def test_a_small_import_does_not_disable_garbage_collection() -> None:
         assert gc.get_freeze_count() == before
     with only_new_garbage(MIN_CHECKPOINTS):
         assert gc.get_freeze_count() > before
+
+
+def test_the_check_reports_a_port_on_which_another_program_answers(
+    settings: LazySettings,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
+
+        def answer() -> None:
+            with listener.accept()[0] as client:
+                client.recv(65536)
+                client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        other.submit(answer)
+        settings.PORT, settings.LISTEN_ADDRESS = listener.getsockname()[1], "127.0.0.1"
+        with pytest.raises(CommandError, match="does not answer"):
+            refuse_unhealthy()

@@ -39,7 +39,8 @@ from viewer.records.audit import Action, Audited, is_at_terminal, opens_row, rec
 from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, location_named, path_of
 from viewer.stores import name_in, shown_path
-from viewer.validation import CODE_NAME, NAME, is_storable, one_line, shortened
+from viewer.stores.protocol import ReadLimits
+from viewer.validation import CODE_NAME, NAME, content_at, is_storable, one_line, shortened
 
 # Digits of the key of a row, and the # that the path of a location may have.
 MAX_KEY_DIGITS, MAX_MARKS = 18, 20
@@ -353,12 +354,12 @@ def _folder_of(file: Path) -> Path:
     if known:
         return Path(known.path)
     try:
-        branch = json.loads(file.read_bytes()).get("branch") or ""
-    except (OSError, ValueError, AttributeError, RecursionError):
-        branch = ""
-    parts = Path(branch).parts
-    folder = file.parent
-    return folder.parents[len(parts) - 1] if parts and folder.parts[-len(parts) :] == parts else folder
+        branch = Path(json.loads(content_at(file, ReadLimits().max_bytes) or b"").get("branch") or "")
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        branch = Path()
+    parts, folder = branch.parts, file.parent
+    is_above = bool(parts) and not branch.is_absolute() and folder.parts[-len(parts) :] == parts
+    return folder.parents[len(parts) - 1] if is_above else folder
 
 
 KINDS = tuple(dict.fromkeys(kind.name for kind in kinds_that(lambda kind: kind.starts_new_runs)))

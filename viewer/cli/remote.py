@@ -13,7 +13,6 @@ import re
 import socket
 import ssl
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli import SUBCOMMANDS, Output, warn, written
 from viewer.cli.arguments import request_of
-from viewer.cli.running import can_ask, event_line, prompt_for, question_text, say
+from viewer.cli.running import can_ask, event_line, prompt_for, question_text, say, typed_line
 from viewer.cli.starting import FOLLOWS, WAITS_STATUS
 from viewer.models import Question
 from viewer.models.accounts import API_TOKEN
@@ -375,7 +374,9 @@ def answer_here(server: Server, jobs: Collection[UUID]) -> bool:
             shown.add(key)
             say(f"\n{question_text(question)}")
         prompt_for(question)
-        line = sys.stdin.readline()
+        line = typed_line()
+        if line is None:
+            continue
         if not line:
             return False
         body = {"job": str(question.job_id), "number": str(question.number), "text": line.strip()}
@@ -456,7 +457,8 @@ def output_of(command: str, found: Mapping[str, Any], options: Mapping[str, Any]
     document = document if isinstance(document, dict) else {}
     file: object = found.get("file")
     target: str | None = options.get(NEW_FILES.get(command, ""))
-    if not isinstance(file, str) or command not in NEW_FILES:
+    # Only an export needs no name.
+    if not isinstance(file, str) or (target is None and command != "export"):
         return Output(document, texts_in(found, "lines"), status)
     if target == "-":
         return Output({**document, "text": file}, [], status, file)

@@ -181,7 +181,10 @@ def _read(question: Question, left: threading.Event) -> bool:
     prompt_for(question)
     while not left.is_set():
         if select.select([sys.stdin], [], [], STDIN_POLL_SECONDS)[0]:
-            line = sys.stdin.readline()
+            line = typed_line()
+            if line is None:
+                prompt_for(question)
+                continue
             try:
                 if line and not send_answer(question, line.strip(), None):
                     say(_("Your answer was not used: the question was already answered."))
@@ -204,6 +207,15 @@ def prompt_for(question: Question) -> None:
         say(_("What should be improved? An empty line accepts the output."))
     sys.stderr.write("> ")
     sys.stderr.flush()
+
+
+def typed_line() -> str | None:
+    """The next line that is typed, empty at the end; None for one that is not UTF-8, which is reported."""
+    try:
+        return sys.stdin.readline()
+    except UnicodeDecodeError as error:
+        say(_("The standard input cannot be read: %s") % error.reason)
+        return None
 
 
 def _print_events(job: Job, after: int) -> int:

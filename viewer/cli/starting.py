@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import Q
 from django.utils.functional import Promise
@@ -19,6 +20,7 @@ from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps, steps_in
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.runner_protocol import Report
 from viewer.launching.calls import tool_document, tool_lines, tool_views
 from viewer.launching.labels import loss_label, step_text
 from viewer.launching.options import (
@@ -367,10 +369,15 @@ def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Outpu
 
 
 def report_of(job: Job) -> dict[str, Any] | None:
-    """The findings of the runner's own preflight check; None if there are none."""
+    """The findings of the runner's own preflight check; None if there are none, or if they are malformed."""
     event = job.events.filter(kind="preflight").first()
-    report = event.data.get("report") if event else None
-    return dict(report) if isinstance(report, dict) else None
+    report: Any = event.data.get("report") if event else None
+    try:
+        # The project's code may have changed it.
+        msgspec.convert(report, Report)
+    except msgspec.ValidationError:
+        return None
+    return dict(report)
 
 
 def is_well(job: Job) -> bool:

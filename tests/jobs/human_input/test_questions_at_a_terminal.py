@@ -49,6 +49,20 @@ def test_a_line_typed_at_the_terminal_is_the_answer(
     assert capsys.readouterr().out == ""
 
 
+def test_a_line_that_is_not_utf_8_is_asked_again(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = make_job("asks.py")
+    with keyboard(monkeypatch) as terminal:
+        os.write(terminal, b"gr\xfc\xdfe\nfine\n")
+        with questions_asked(job):
+            ensure_finished(job)
+        shown = os.read(terminal, 100_000).decode(errors="replace")
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "fine")
+    assert "cannot be read" in shown and capsys.readouterr().out == ""
+
+
 def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,18 +6,20 @@ from typing import Any, get_type_hints
 
 import hypothesis
 import pytest
+from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS
+from viewer.cli.starting import outcome_of
 from viewer.engines import all_engines
 from viewer.engines.runner_protocol import Report
 from viewer.host.jobs.events import redactor_of, storable
 from viewer.host.jobs.preflight import _without_secrets, run_check
 from viewer.launching.preview import _read
 from viewer.launching.refusals import read_findings
-from viewer.models import Checkpoint, PreflightCheck, Project
+from viewer.models import Checkpoint, Job, PreflightCheck, Project
 from viewer.presentation.run.graph import plain_graph_of
 
 EFFECT = {"key": "a", "kind": "module", "name": "lib"}
@@ -91,3 +93,16 @@ def test_every_report_of_the_right_shape_is_read(
     for one in stored.get("next_by_node", []):
         assert list(_read(one).following) == one.get("next", [])
     plain_graph_of(checkpoint.run, checkpoint, stored.get("graph"))
+
+
+@pytest.mark.parametrize(
+    "report", [7, [], {"components": [{"name": "search"}]}, {"components": "ab"}, {"components": [5]}]
+)
+def test_a_malformed_report_of_a_run_is_left_out_of_its_outcome(
+    checkpoint: Checkpoint, project: Project, report: Any
+) -> None:
+    job = Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, project=project, branch="b")
+    job.events.create(seq=1, kind="preflight", at=timezone.now(), data={"report": report})
+    output = outcome_of(job, [], waits=False)
+    assert output.document["preflight"] is None
+    assert any(str(job.pk) in line for line in output.lines)

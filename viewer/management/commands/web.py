@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser
+from http.client import HTTPException
 from ssl import SSLCertVerificationError
 from typing import Any
 from urllib.error import HTTPError
@@ -61,7 +62,7 @@ def refuse_unhealthy() -> None:
     except HTTPError as error:
         text = _("%(address)s answers %(status)d. The log of the web server says why.")
         raise CommandError(text % {"address": address, "status": error.code}) from error
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         if isinstance(getattr(error, "reason", None), SSLCertVerificationError):
             text = _("%(address)s has another certificate than TLS_CERTIFICATE, or one that has expired.")
             raise CommandError(text % {"address": address}) from error
