@@ -323,14 +323,34 @@ def redact_jobs_again(project: Project, *, for_rules: bool = True) -> None:
         return
     known = known_secrets(secrets)
     ended = Job.objects.filter(project=project, status__in=Job.ENDED)
-    _redact(ended, _JOB, known)
-    _redact_branches(ended, known)
-    _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), ("name",), known)
-    _redact(JobEvent.objects.filter(job__in=ended), ("data",), known)
-    _redact(Question.objects.filter(job__in=ended), ("prompt", "context", "answer"), known)
+    _redact_jobs(ended, known)
+    # A run still reads the rest of its row, which its follower redacts in the end.
+    _redact(JobEvent.objects.filter(job__project=project).exclude(job__in=ended), ("data",), known)
     _redact(PreflightCheck.objects.ended().filter(project=project), ("report", "error"), known)
     Project.objects.filter(pk=project.pk).update(secrets_digest=mark)
     project.secrets_digest = mark
+
+
+def redact_job_again(job: Job, mark: str) -> bool:
+    """Redact an ended job again, if its project's secrets are not those of this mark. Return whether it was.
+
+    Raises JobRefused as ``secrets_for`` does.
+    """
+    if job.project is None or not is_here(job.project.host_id):
+        return False
+    secrets = secrets_for(job.project)
+    if is_of_same_secrets(mark, mark_of(secrets)):
+        return False
+    _redact_jobs(Job.objects.filter(pk=job.pk), known_secrets(secrets))
+    return True
+
+
+def _redact_jobs(jobs: models.QuerySet[Job], known: KnownSecrets) -> None:
+    _redact(jobs, _JOB, known)
+    _redact_branches(jobs, known)
+    _redact(Sweep.objects.filter(pk__in=jobs.values("sweep")), ("name",), known)
+    _redact(JobEvent.objects.filter(job__in=jobs), ("data",), known)
+    _redact(Question.objects.filter(job__in=jobs), ("prompt", "context", "answer"), known)
 
 
 def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:

@@ -28,8 +28,9 @@ FOLLOWER_LOCK = "follower.lock"
 # A log longer than the first size is cut to the second.
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
 CUT = b"[Earlier output was cut because the log grew too long.]\n"
-# Secrets are searched in chunks of whole lines, because some secrets span lines.
-CHUNK_BYTES = 1024 * 1024
+# Secrets are searched in chunks of whole lines. Some span lines, so a chunk ends where a text of this many
+# characters on both sides has none, if one of so many line breaks is such a place.
+CHUNK_BYTES, CONTEXT_CHARACTERS, MAX_BREAKS = 1024 * 1024, 20_000, 300
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What a run causes that replaces or closes its folder, or what is in it. A full or failing disk, or a process
 # without descriptors, has other errors.
@@ -240,7 +241,7 @@ class JobStorage:
             with open(
                 spool.open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
             ) as file:
-                file.writelines(redact(chunk) for chunk in text_chunks(read))
+                file.writelines(redacted_chunks(read, redact))
             clean.replace(log)
         if self.was_started() and (log.is_symlink() or not os.access(log, os.R_OK)):
             delete_path(log)
@@ -344,10 +345,26 @@ def delete_path(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def text_chunks(file: IO[str]) -> Iterator[str]:
-    """The text in chunks of whole lines."""
+def redacted_chunks(file: IO[str], redact: Callable[[str], str]) -> Iterator[str]:
+    """The redacted text of a file in chunks of whole lines, between which no secret is split."""
+    text = ""
     while lines := file.readlines(CHUNK_BYTES):
-        yield "".join(lines)
+        text += "".join(lines)
+        end = _end_of_chunk(text, redact)
+        yield redact(text[:end])
+        text = text[end:]
+    yield redact(text)
+
+
+def _end_of_chunk(text: str, redact: Callable[[str], str]) -> int:
+    """The last place at which the text can be split; 0 if there is no line break that far from its end."""
+    first = end = text.rfind("\n", 0, max(0, len(text) - CONTEXT_CHARACTERS)) + 1
+    for _ in range(MAX_BREAKS):
+        before, after = text[max(0, end - CONTEXT_CHARACTERS) : end], text[end : end + CONTEXT_CHARACTERS]
+        if redact(before) + redact(after) == redact(before + after):
+            return end
+        end = text.rfind("\n", 0, max(0, end - 1)) + 1
+    return first
 
 
 def storage_of(owner: Job | PreflightCheck) -> JobStorage:

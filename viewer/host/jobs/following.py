@@ -48,7 +48,7 @@ from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import launch
 from viewer.host.locations.importing import import_location, import_one
 from viewer.host.locations.indexing import import_run, import_scratch
-from viewer.host.project_secrets import redact_jobs_again
+from viewer.host.project_secrets import redact_job_again, redact_jobs_again
 from viewer.host_requests import JobRefused
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Checkpoint, Job, JobEvent, Project, Run
@@ -106,6 +106,8 @@ class FollowedJob:
     # The numbers of the questions that the runner waits for.
     open_questions: set[int] = field(default_factory=set)
     texts: StreamedTexts = field(default_factory=StreamedTexts)
+    # The mark of the secrets that ``redact`` knows.
+    secrets_mark: str = ""
 
     def cancel(self) -> None:
         """Start cancelling the job, unless it is already being cancelled."""
@@ -195,6 +197,7 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
             importer,
             known_seq,
             LimitEnforcer(job),
+            secrets_mark=job.project.secrets_digest if job.project else "",
         )
         while not stopping.is_set():
             try:
@@ -441,7 +444,22 @@ def finish(state: FollowedJob) -> None:
     else:
         processes.end_all(state.storage, patience=1)
     store_end(state)
-    clean_up(state.job, state.redact)
+    clean_up(state.job, redactor_at_end(state.job, state.redact, state.secrets_mark))
+
+
+def redactor_at_end(job: Job, redact: Redactor, mark: str) -> Redactor:
+    """Return a redactor that also knows the secrets that have become known since this one was made.
+
+    Redacts what was stored of the job without them.
+    """
+    try:
+        if not redact_job_again(job, mark):
+            return redact
+        now = redactor_of(job.project)
+    except JobRefused as refused:
+        logger.warning("job %s has ended with the secrets of its start: %s", job.pk, refused)
+        return redact
+    return lambda value: now(redact(value))
 
 
 def store_end(state: FollowedJob) -> bool:
@@ -579,7 +597,7 @@ def clean_up_ended() -> None:
                 if is_ours and not storage.has_runner():
                     redact = redactor_of_run(job, storage)
                     redact_answers(job, redact)
-                    clean_up(job, redact)
+                    clean_up(job, redactor_at_end(job, redact, ""))
         except Exception:
             # The others are cleaned up.
             logger.exception("cleaning up job %s", job.pk)

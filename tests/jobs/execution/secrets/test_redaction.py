@@ -9,6 +9,7 @@ from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.host.jobs.events import LOG_TAIL_CHARACTERS, StreamedTexts, log_tail, redactor_of, rows_of
+from viewer.host.jobs.files import CHUNK_BYTES, storage_of
 from viewer.host.jobs.spool import LOG, Spool, SpoolEvent, read_events
 from viewer.models import Job, Project
 from viewer.redaction import MARKER
@@ -101,6 +102,21 @@ def test_the_log_tail_is_cut_after_redaction(make_job: MakeJob, project: Project
     (job.folder / LOG).write_text(f"first\n{PRIVATE_KEY}\n{rest}\nlast\n")
     end = log_tail(job, redactor_of(job.project))
     assert "canary" not in end and end.endswith("last\n")
+
+
+@pytest.mark.parametrize("position", [0, 40, 150, 250])
+def test_a_secret_of_several_lines_is_redacted_in_a_log_of_several_chunks(
+    make_job: MakeJob, position: int
+) -> None:
+    lines = "\n".join(f"{number:02}{'Kanarie7' * 7}" for number in range(20))
+    key = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+    job = make_job()
+    job.folder.mkdir(parents=True)
+    before = "a line of the output\n" * ((CHUNK_BYTES - 1000) // 21)
+    text = f"{before}{'x' * position}\n" + f"{key}between\n" * 40 + "a line of the output\n" * 5000
+    (job.folder / LOG).write_text(text)
+    storage_of(job).clean_up(redactor_of(None))
+    assert (job.folder / LOG).read_text() == text.replace(key.rstrip("\n"), MARKER)
 
 
 @pytest.mark.parametrize(

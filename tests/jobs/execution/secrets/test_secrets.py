@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from django.core import serializers
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -21,6 +22,7 @@ from tests.settings import SERVER
 from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
+from viewer.host.project_secrets import redact_jobs_again
 from viewer.launching.start import send_answer
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 from viewer.web.live.feeds import JobFeed
@@ -94,6 +96,35 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     assert all("[redacted]" in shown[name] for name in ("question", "job", "socket", "log", "printed"))
     assert [path.name for path in job.folder.iterdir() if path.stat().st_size] == ["log.txt"]
     assert in_database() == []
+
+
+@pytest.mark.parametrize("another_job_starts", [False, True])
+def test_a_secret_that_becomes_known_during_a_run_is_redacted_in_what_it_has_written(
+    make_job: MakeJob, project: Project, another_job_starts: bool
+) -> None:
+    environment = Path(project.environment_file)
+    environment.write_text("TEAM_SECRET=another-secret-77\n")
+    job = make_job("output/reports_keys.py")
+
+    def follow() -> None:
+        ensure_finished(job)
+        connection.close()
+
+    follower = Thread(target=follow)
+    follower.start()
+    wait_until(lambda: job.questions.exists())
+    environment.write_text(f"TEAM_SECRET={OWN}\n")
+    if another_job_starts:
+        redact_jobs_again(Project.objects.get(), for_rules=False)
+        assert OWN not in str([*job.events.exclude(kind="question").values_list("data", flat=True)])
+    assert send_answer(job.questions.get(), "go on", None)
+    follower.join(60)
+    job.refresh_from_db()
+    assert job.status == Job.Status.FAILED
+    log = (job.folder / "log.txt").read_text()
+    assert OWN not in log and "[redacted]" in log
+    rows = [*Job.objects.all(), *job.events.all(), *job.questions.all()]
+    assert OWN not in str(serializers.serialize("json", rows))
 
 
 def test_no_key_in_a_preflight_report_is_stored(
