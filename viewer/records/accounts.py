@@ -25,6 +25,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.http import base36_to_int, int_to_base36
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, override
@@ -150,7 +151,7 @@ def reset_password(token: str, hashed: str) -> User | None:
         act_as(person)
         record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: password by a reset link")
         end_sessions(person)
-    notify_of_change(person, str(PASSWORD))
+    notify_of_change(person, PASSWORD)
     return person
 
 
@@ -202,7 +203,7 @@ def remove_second_factors(person: User, reason: str, admin: User | None) -> int:
         detail = f"{person.get_username()}: removed {removed} second factors, {reason}"
         record(Action.REMOVED, Audited.USER, person.pk, detail)
         end_sessions(person)
-    notify_of_change(person, str(FACTORS_REMOVED))
+    notify_of_change(person, FACTORS_REMOVED)
     return removed
 
 
@@ -260,7 +261,7 @@ def set_address(person: User, address: str) -> None:
         person.save(update_fields=["email"])
         record(Action.CHANGED, Audited.USER, person.pk, f"{person.get_username()}: mail address")
     if former and former != address:
-        notify_of_change(person, str(ADDRESS), former)
+        notify_of_change(person, ADDRESS, former)
 
 
 # The sessions of a person: which there are, and ending them.
@@ -341,8 +342,11 @@ def send_soon(subject: str, text: str, address: str) -> None:
             _is_started = True
 
 
-def notify_of_change(person: User, change: str, address: str = "") -> None:
-    """Notify a person that how they log in was changed, at this address or the one of their account."""
+def notify_of_change(person: User, change: Promise, address: str = "") -> None:
+    """Notify a person that how they log in was changed, at this address or the one of their account.
+
+    The mail is in the language that they have chosen, whichever that of the present request is.
+    """
     to = address or person.email
     if not (to and has_mail()):
         return

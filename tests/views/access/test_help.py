@@ -16,12 +16,14 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils.translation import override
 from limits.storage import MemoryStorage
 
 from checkpoint_site.logs import without_tokens
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import Throttle
-from viewer.models import AuditEntry, Level, Location
+from viewer.models import AuditEntry, Level, Location, ReaderSettings
+from viewer.records import accounts
 from viewer.records.accounts import mail_token, make_token, person_of, reset_path, send_waiting
 from viewer.records.permissions import give
 
@@ -164,6 +166,17 @@ def test_without_a_mail_server_the_page_says_who_can_help(ada: User) -> None:
     assert "sends no mail" in page and "An admin" in page and "<form" not in page.split("<h1>")[1]
     assert ask("ada").status_code == 200 and not mailed()
     assert reverse("password-forgotten") in Client().get(reverse("login")).content.decode()
+
+
+def test_mail_is_in_the_language_of_its_person(ada: User, settings: LazySettings) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    ReaderSettings.objects.create(user=ada, language="de")
+    # Whoever has the link may read another language.
+    set_password(reset_path(ada))
+    (text,) = mailed()
+    with override("de"):
+        assert str(accounts.PASSWORD) in text
+    assert str(accounts.PASSWORD) not in text
 
 
 def test_a_link_dies_with_a_login_a_deactivation_a_new_address_and_time(

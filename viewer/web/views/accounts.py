@@ -168,7 +168,7 @@ def remember_session(request: HttpRequest, user: User, **_more: Any) -> None:
 def record_password(user: User, **_more: Any) -> None:
     """Record a new password, and notify its person."""
     record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: password")
-    notify_of_change(user, str(PASSWORD))
+    notify_of_change(user, PASSWORD)
 
 
 @receiver([authenticator_added, authenticator_removed, authenticator_reset])
@@ -176,7 +176,7 @@ def record_factor(user: User, authenticator: Authenticator, **_more: Any) -> Non
     """Record a change of a second factor, and notify its person."""
     record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()}: {authenticator.type}")
     if authenticator.type != Authenticator.Type.RECOVERY_CODES:
-        notify_of_change(user, str(SECOND_FACTOR))
+        notify_of_change(user, SECOND_FACTOR)
 
 
 @receiver([social_account_added, social_account_removed])
