@@ -69,6 +69,13 @@ def test_a_process_of_the_project_imports_the_program_again_without_its_folder(p
     assert again.returncode == 0, again.stderr
 
 
+def test_the_code_of_a_project_gets_no_arguments(tmp_path: Path) -> None:
+    body = "import argparse\ndef run(*_):\n    return repr(argparse.ArgumentParser().parse_args())"
+    runner = begun(tmp_path, body)
+    assert runner.communicate(timeout=60)[1] == b""
+    assert [one["data"]["result"] for one in events(tmp_path)] == ["Namespace()"]
+
+
 @pytest.mark.parametrize("error", [UNREADABLE, WITHOUT_REQUEST, UNNAMED])
 def test_an_error_whose_own_code_fails_is_reported(tmp_path: Path, error: str) -> None:
     runner = begun(tmp_path, f"{error}\ndef run(*_):\n    raise Strange()")

@@ -234,7 +234,8 @@ def path_entries(interpreter: Path) -> Iterator[tuple[Path, Path]]:
         for file in sorted(folder.glob("*.pth")):
             content = content_at(file, MAX_PTH_BYTES, follows_links=True) or b""
             for line in content.decode(errors="replace").splitlines():
-                if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                # Python leaves out lines that are no paths, such as those of a file in UTF-16.
+                if line.strip() and "\0" not in line and not line.startswith(("#", "import ", "import\t")):
                     yield file, folder / line.strip()
 
 
@@ -353,7 +354,12 @@ def runnable(project: Project | None) -> Project:
     if project.environment_file and not Path(project.environment_file).is_file():
         raise JobRefused("job.environment_file_missing", path=project.environment_file)
     try:
-        values_of(project)
+        values = values_of(project)[0]
+        text = "".join([*values, *values.values()])
+        # Raises an error for half of a character, which no process can be given.
+        os.fsencode(text)
+        if "\0" in text or any("=" in name for name in values):
+            raise ValueError(project.environment_file)
     except (OSError, ValueError):
         # The error itself would quote the file.
         raise JobRefused("job.environment_file_not_text", path=project.environment_file) from None

@@ -83,7 +83,10 @@ class EngineProgram:
 
 def main(engine: EngineProgram) -> NoReturn:
     """Run the job of the folder that the command line names, and exit."""
-    status = run_job(engine, Path(sys.argv[1]).resolve())
+    folder = Path(sys.argv[1]).resolve()
+    # The project's code may parse the arguments of its own program when it is imported.
+    del sys.argv[1:]
+    status = run_job(engine, folder)
     sys.stdout.flush()
     sys.stderr.flush()
     # Do not wait for threads of the project's code.
