@@ -56,6 +56,8 @@ def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
         status = os.fstat(descriptor)
         os.close(descriptor)
         values = read_values(str(file), is_of_runs=is_of_runs)
+        if any("=" in name or "\0" in name + value for name, value in values.items()):
+            raise ValueError("No process can have such a variable.")
         return values, [status.st_dev, status.st_ino]
 
     if open_to_runs(file) is None:

@@ -332,9 +332,9 @@ def start_runner(
     """
     engine = engine or engine_of_project(project)
     isolation = isolation_for(project)
-    refuse_other_database(isolation, location)
     environment = runner_environment(storage.name, project, checkout, is_preflight=is_preflight)
     try:
+        refuse_other_database(isolation, location)
         environment |= store_variables(location)
     except NotConfigured as error:
         raise JobRefused(error.message) from None

@@ -25,7 +25,8 @@ from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused
 from viewer.launching.start import start_job
-from viewer.models import Checkpoint, Job, Project
+from viewer.models import Checkpoint, Job, Location, Project
+from viewer.records.isolation import Isolation
 
 CLAIM = """
 import sys, django
@@ -236,3 +237,36 @@ def test_that_a_job_was_started_is_on_the_disk_before_its_runner_starts(
     log = job.folder / "log.txt"
     assert {job.folder.stat().st_ino, job.folder.parent.stat().st_ino} <= before_start
     assert log.exists() and len(before_start) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".env", "OPENAI_API_KEY=x\n".encode("utf-16-le")),
+        (".env", b"'A=B'=x\n"),
+        ("langgraph.json", b'{"env": {"A": "x\\u0000y"}}'),
+    ],
+)
+def test_variables_that_no_process_can_have_are_refused_with_the_reason(
+    make_job: MakeJob, project: Project, name: str, content: bytes
+) -> None:
+    file = Path(project.folder, name)
+    file.write_bytes(content)
+    Project.objects.update(environment_file=str(file))
+    job = finished(make_job())
+    assert (job.status, job.error and job.error.code) == ("failed", "job.environment_file_not_text")
+    assert marks(project) == []
+
+
+@pytest.mark.parametrize(
+    "isolation", [Isolation(), Isolation(launcher="bubblewrap", network="hosts", allow=("model.test:443",))]
+)
+def test_a_job_whose_database_is_no_longer_in_the_settings_says_so(
+    make_job: MakeJob, project: Project, monkeypatch: pytest.MonkeyPatch, isolation: Isolation
+) -> None:
+    monkeypatch.setattr(starting, "isolation_for", lambda _project: isolation)
+    job = make_job()
+    Location.objects.update(path="postgresql:removed", store_kind=Location.StoreKind.POSTGRESQL)
+    finished(job)
+    assert (job.status, job.error and job.error.code) == ("failed", "postgresql.not_configured")
+    assert marks(project) == []
