@@ -52,7 +52,9 @@ def main() -> None:
     if arguments and (arguments[0] == SERVER or arguments[0].startswith(f"{SERVER}=")):
         arguments = with_server(arguments)
     if not arguments:
-        arguments = ["up", default_location(Path.cwd())]
+        # The folder may be gone.
+        with one_line_errors(arguments):
+            arguments = ["up", default_location(Path.cwd())]
     if arguments[0] in {"-h", "--help", "help"}:
         with one_line_errors(arguments):
             sys.stdout.write(f"{usage()}\n")

@@ -63,6 +63,15 @@ def test_a_closed_pipe_is_not_reported_as_an_error(
     assert (process.wait(), printed) == (141, "")
 
 
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "gone").mkdir()
+    command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *FORKLINE]
+    own = {**environment, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=tmp_path / "gone", env=own, capture_output=True, text=True)
+    assert ended.returncode == 1 and "No such file or directory" in ended.stderr, ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
 def test_the_version_is_that_of_forkline(environment: dict[str, str]) -> None:
     command = [*FORKLINE, "--version"]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
