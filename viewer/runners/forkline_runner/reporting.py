@@ -160,14 +160,15 @@ class Reporter:
             self._spool.hide(texts)
 
     def write(self, kind: str, /, **data: Any) -> None:
-        """Append an event, after any streamed text that has not been written yet.
+        """Append an event, after the streamed text of its agent that has not been written yet.
 
         Raises KeyboardInterrupt for an event that a limit does not allow.
         """
         if self.limits:
             self.limits.check(self, kind, data)
         with self._lock:
-            self._write_texts()
+            # Other agents may be in the middle of a key.
+            self._write_texts(list(self._texts) if kind == "ended" else [data.get("agent")])
             if not self.has_ended:
                 self._append(kind, data)
 
@@ -185,7 +186,7 @@ class Reporter:
         with self._lock:
             self._texts[agent] = self._texts.get(agent, "") + text
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
-                self._write_texts(continues=True)
+                self._write_texts()
 
     def end(self, status: str, result: str = "", error: str | Message = "", traceback: str = "") -> None:
         """Append the last event, once."""
@@ -208,11 +209,12 @@ class Reporter:
             self._spool.write_reserved("ended", status="failed", result="", error=reason, traceback="")
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _write_texts(self, continues: bool = False) -> None:
+    def _write_texts(self, completed: Collection[str | None] = ()) -> None:
+        """Append the streamed texts: whole words of them, and all of these agents."""
         texts, self._texts = self._texts, {}
         self._text_at = time.monotonic()
         for agent, text in texts.items():
-            end = end_of_whole_words(text) if continues else len(text)
+            end = len(text) if agent in completed else end_of_whole_words(text)
             if end < len(text):
                 self._texts[agent] = text[end:]
             if end and not self.has_ended:
@@ -225,8 +227,10 @@ def end_of_whole_words(text: str) -> int:
     Secrets are redacted event by event, and one that is split over two events would not be found.
     """
     begun = text.rfind("-----BEGIN ")
-    if begun >= 0 and "-----END " not in text[begun:] and len(text) - begun < MAX_HELD_PRIVATE_KEY:
-        return begun
+    if begun >= 0 and len(text) - begun < MAX_HELD_PRIVATE_KEY:
+        _content, end, last_line = text[begun:].partition("-----END ")
+        if not end or "-----" not in last_line:
+            return begun
     first = max(0, len(text) - MAX_HELD)
     for between in reversed([match.end() for match in _BETWEEN_WORDS.finditer(text, first)]):
         if not _NAMES_WHAT_FOLLOWS.search(text, first, between) and text[between] not in ":=":

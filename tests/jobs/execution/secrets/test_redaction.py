@@ -53,6 +53,27 @@ def test_a_key_that_is_streamed_in_pieces_is_redacted_whole(
     assert shown.startswith(text[:2]) or PRIVATE_KEY in text
 
 
+@pytest.mark.parametrize(
+    "event", [{"kind": "checkpoint"}, {"kind": "model_started", "agent": "Editor"}], ids=["any", "of another"]
+)
+@pytest.mark.parametrize(
+    "text", [f"{PRIVATE_KEY}\n{PRIVATE_KEY} and more", f"the password: {KEY[:9]}, and more"]
+)
+def test_an_event_of_another_agent_splits_no_key(tmp_path: Path, text: str, event: dict[str, str]) -> None:
+    """As in graphs, whose nodes run in parallel."""
+    reporter = Reporter(Spool(tmp_path))
+    for at in range(0, len(text), 5):
+        reporter.stream(text[at : at + 5], "Writer")
+        reporter.write(event["kind"], **{name: one for name, one in event.items() if name != "kind"})
+    reporter.write("model_completed", agent="Writer")
+    kinds = [line["kind"] for line in read_events(tmp_path, 0)[0]]
+    assert kinds[-2:] == ["text", "model_completed"]
+    hide = redactor_of(None)
+    lines = [line["data"]["text"] for line in read_events(tmp_path, 0)[0] if line["kind"] == "text"]
+    shown = "".join(map(hide, lines))
+    assert "canary" not in shown and shown.endswith("and more")
+
+
 @pytest.mark.parametrize("most", range(60, 160, 3))
 def test_a_cut_text_ends_without_a_part_of_a_key(most: int) -> None:
     keys = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), "{'password': 'CANARY in words'}"]
