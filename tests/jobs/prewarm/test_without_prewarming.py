@@ -260,3 +260,16 @@ def test_what_a_failed_process_printed_is_logged_without_secrets(
         prewarm.end_unneeded(state)
     assert "[redacted]" in caplog.text
     assert "sk-canary" not in caplog.text and "blue whale" not in caplog.text
+
+
+def test_a_fork_that_refuses_too_late_is_a_job_that_was_not_started(
+    make_job: MakeJob, prewarmed: Warm, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job("succeeds.py")
+    only(prewarmed())
+    (Path(project.folder) / "tiny_engine.py").touch()
+    # As if it had not answered in time.
+    monkeypatch.setattr(prewarm, "has_begun", lambda _connection: True)
+    finished(job)
+    assert marks(project) == [] and job.status == Job.Status.INTERRUPTED
+    assert job.error is not None and job.error.code == "job.never_started"

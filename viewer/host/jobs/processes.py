@@ -207,7 +207,10 @@ class RunnerProcess(Protocol):
 
 
 class LostRunner(Exception):
-    """The exit status cannot be read: the runner's parent has exited. The runner may still run."""
+    """The exit status cannot be read: the runner's parent has exited, or the runner has refused the job late.
+
+    The runner may still run.
+    """
 
 
 class PrewarmedRunner:
@@ -228,7 +231,10 @@ class PrewarmedRunner:
                 raise LostRunner(str(error)) from error
             if not message:
                 raise LostRunner(f"the parent of process {self.pid} has exited")
-            # Other messages may arrive late.
+            if reason := message.get("reason"):
+                # Too late for another start: it may have run. It has not, so its exit status says nothing.
+                raise LostRunner(reason)
+            # That it has started may arrive late.
             if "status" in message:
                 self.returncode = int(message["status"])
                 self._connection.close()
