@@ -1,7 +1,12 @@
 """The scripts of *Reproduce* run with the engine itself."""
 
+import ast
 import subprocess
 from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.engine_runs.checkpoints import crew_after, written
 from tests.engine_runs.model import TestModel
@@ -43,3 +48,41 @@ def test_a_script_forks_a_crew_with_an_edited_output(
     assert outputs[:2] == ["An output that was edited by hand.", '{"edited": true}']
     # Two threads of CrewAI may write at once, so that two checkpoints have the same parent.
     assert start.id in {saved.parent for saved in new}
+
+
+TEXTS = st.text() | st.sampled_from(["'", '"""', "\\", "\n", "${x}", "#"])
+VALUES = st.dictionaries(TEXTS, TEXTS | st.integers() | st.lists(TEXTS), max_size=2)
+
+
+@pytest.mark.parametrize("entity", ["crew", "flow", "agent", "flow_state", "graph"])
+@pytest.mark.parametrize("kind", ["fork", "resume", "run"])
+@given(
+    text=TEXTS,
+    values=VALUES,
+    entry_point=st.sampled_from(["desk.flow:Desk", "src/line/flow.yaml", "crew.jsonc"]),
+    store_kind=st.sampled_from(["json", "sqlite", "states", "saver"]),
+)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_every_script_is_python(
+    entity: str, kind: str, text: str, values: dict[str, object], entry_point: str, store_kind: str
+) -> None:
+    engine = engine_named("langgraph" if entity == "graph" else "crewai")
+    what = Reproduction(
+        kind=kind,
+        entity=entity,
+        folder=text,
+        entry_point=entry_point if engine.is_entry_point(entry_point) else "desk.flow:graph",
+        location=text,
+        store_kind=store_kind,
+        source=f"{text}#3",
+        run_key=text,
+        checkpoint_id="20260101T000000_0000000a",
+        branch=text,
+        inputs=values,
+        outputs=values,
+        state=values,
+        again=(text,),
+        starts_over=True,
+        missing=(text,),
+    )
+    ast.parse(engine.script(what))

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from viewer.engines.contents import short_title
 from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.entry_points import is_file
 from viewer.engines.crewai.planning import agent_prompt
 from viewer.engines.crewai.recorded_events import FAILED, STATE, Event, arguments_in, listed, mapping, text
 from viewer.engines.crewai.store_format import restarts
@@ -347,8 +348,17 @@ def _restored(what: Reproduction) -> list[str]:
         f"config = CheckpointConfig(restore_from={what.source!r}, provider=provider)",
         "",
     ]
-    owner = _CLASSES.get(what.entity, "Crew")
-    if what.entity == "flow":
+    owner, definition = _CLASSES.get(what.entity, "Crew"), ""
+    if what.entity == "flow" and is_file(what.entry_point):
+        lines += [
+            "from crewai.flow.flow import Flow",
+            "from crewai.flow.flow_definition import FlowDefinition",
+            "",
+            f"definition = FlowDefinition.from_declaration(path={what.entry_point!r})",
+            "restored = Flow",
+        ]
+        definition = ", definition=definition"
+    elif what.entity == "flow":
         # A flow that is restored through the base class runs nothing.
         lines += [
             *loaded(what.entry_point, "made"),
@@ -357,9 +367,9 @@ def _restored(what: Reproduction) -> list[str]:
     else:
         lines += [f"from crewai import {owner}", "", f"restored = {owner}"]
     call = (
-        f"restored.fork(config, branch={what.branch!r})"
+        f"restored.fork(config, branch={what.branch!r}{definition})"
         if what.kind == "fork"
-        else "restored.from_checkpoint(config)"
+        else f"restored.from_checkpoint(config{definition})"
     )
     lines += [f"run = {call}", *_checkpoints(what)]
     if what.entity == "crew":
@@ -376,6 +386,13 @@ def _from_state(what: Reproduction) -> list[str]:
     values = f"{{**json.loads(state), **{literal(dict(what.state))}}}" if what.state else "json.loads(state)"
     address = f"file:{quote(what.source.rpartition('#')[0])}?mode=ro"
     rowid = int(what.checkpoint_id.rpartition("_")[2], 16)
+    made = [
+        *loaded(what.entry_point, "made"),
+        "run = made(persistence=copy) if isinstance(made, type) else made()",
+    ]
+    if is_file(what.entry_point):
+        path = f"path={what.entry_point!r}, persistence=copy"
+        made = ["from crewai.flow.flow import Flow", "", f"run = Flow.from_declaration({path})"]
     return [
         "import json",
         "import sqlite3",
@@ -388,8 +405,7 @@ def _from_state(what: Reproduction) -> list[str]:
         'copy = SQLiteFlowPersistence("fork.db")',
         f"copy.save_state(flow, method, {values})",
         "",
-        *loaded(what.entry_point, "made"),
-        "run = made(persistence=copy) if isinstance(made, type) else made()",
+        *made,
         "run.persistence = copy",
         "",
         "result = run.kickoff(restore_from_state_id=flow)",
@@ -440,7 +456,7 @@ def _edited_tasks(what: Reproduction) -> list[str]:
 
 def _new_run(what: Reproduction) -> list[str]:
     """The lines that make the root entity of a new run."""
-    if ":" not in what.entry_point:
+    if is_file(what.entry_point):
         maker = "Flow.from_declaration(path={!r})" if what.entity == "flow" else "load_crew({!r})[0]"
         source = (
             "crewai.flow.flow import Flow" if what.entity == "flow" else "crewai.project import load_crew"
