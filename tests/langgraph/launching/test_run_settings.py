@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.core.management import CommandError
 from django.http import QueryDict
+from django.test import Client
 
 from tests.langgraph.conftest import opened
 from viewer.cli.options import run_settings_of
@@ -14,7 +15,8 @@ from viewer.engines.plan import NO_SETTINGS, Edits, RunSettings, Schema
 from viewer.engines.protocol import kind_of
 from viewer.launching.options import MAX_BREAKPOINTS
 from viewer.launching.refusals import settings_refusals
-from viewer.models import Job, Location
+from viewer.models import Job, Location, Project
+from viewer.presentation.jobs.pages import retry_url
 from viewer.presentation.jobs.status import hint, status_label
 from viewer.records.runner_requests import request_for
 from viewer.web.launch.options import RunSettingsPart, run_settings_part
@@ -82,3 +84,34 @@ def test_a_job_at_a_breakpoint_shows_that(threads: Callable[[str], Location]) ->
     job.record_breakpoint(["approve"])
     job.end(Job.Status.SUCCEEDED)
     assert status_label(job) == "waiting at a breakpoint" and "Next: approve" in hint(job)
+
+
+@pytest.mark.django_db
+def test_a_new_run_is_retried_with_its_configurable_values_and_context(
+    threads: Callable[[str], Location], runner: Client
+) -> None:
+    location = threads("lg12")
+    location.project = Project.objects.create(
+        host=location.host, folder="/srv/app", entry_points=["app:graph"]
+    )
+    location.project.confirm(None)
+    location.save()
+    kept: dict[str, dict[str, object]] = {
+        "inputs": {},
+        "configurable": {"user": "ada"},
+        "context": {"tries": 7},
+    }
+    job = Job.objects.create(
+        kind=Job.Kind.RUN,
+        location=location,
+        project=location.project,
+        status=Job.Status.FAILED,
+        request={
+            "entry_point": "app:graph",
+            **{part: dict.fromkeys(values) for part, values in kept.items()},
+            "kept": kept,
+            "options": {"stop_before": ["draft"]},
+        },
+    )
+    text = runner.get(retry_url(job)).content.decode()
+    assert "&quot;user&quot;: &quot;ada&quot;" in text and "&quot;tries&quot;: 7" in text

@@ -239,7 +239,7 @@ def new_run_page(location: Location, project: Project, chosen: Chosen, submissio
     """The page in its initial state, or with the submitted values."""
     parts, retry = NewRunParts(location, project, chosen, submission.data), None
     if chosen.retried:
-        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models)
+        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options)
         if submission.data is None:
             parts = NewRunParts(location, project, chosen, retry.data)
     preview = _preview(location, project, chosen, parts, submission)

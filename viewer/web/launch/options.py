@@ -639,6 +639,11 @@ class OptionParts:
         return (self.models, *of_settings, self.checkpointing, self.timing, self.limits, *of_tools)
 
     @property
+    def values_forms(self) -> Sequence[ValuesForm]:
+        """The forms of the values that the run's code reads."""
+        return (self.settings.configurable.form, self.settings.context.form) if self.settings else ()
+
+    @property
     def request_values(self) -> dict[str, Any]:
         """The fields of a launch request with the choices."""
         return {

@@ -425,9 +425,7 @@ def _retry(
     type_: type[requests.ForkRequest], source: StartingPoint, submission: Submission, job: Job
 ) -> Retry:
     first, taken = ForkParts(type_, source, None, submission), source.checkpoint.location.taken_branches
-    values = [part.form for part in first.values]
-    if settings := first.options.settings:
-        values += [settings.configurable.form, settings.context.form]
+    values = [*(part.form for part in first.values), *first.options.values_forms]
     conversations = {part.name for part in first.conversations}
     return retry_of_fork(job, values, first.outputs_form, first.options.models, taken, conversations)
 

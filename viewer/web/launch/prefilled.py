@@ -213,9 +213,12 @@ def edit_fields(
     return sent
 
 
-def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
+def retry_of_run(job: Job, inputs: ValuesForm, options: OptionParts) -> Retry:
     """The retry of a new run. The forms are as first shown."""
-    sent = _values(inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, models)
+    kept = edits_to_repeat(job)
+    sent = _values(inputs, kept["inputs"], all_of=True) | _options(job, options.models)
+    for form in options.values_forms:
+        sent |= _values(form, kept[form.group])
     return Retry(job, _data(job, sent | {"location": str(job.location.uid)}), edits_not_kept(job))
 
 
