@@ -1,6 +1,7 @@
-"""The pages of jobs, and the inbox with the questions that their runs ask."""
+"""The pages of jobs with their daily limits, and the inbox with the questions that their runs ask."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,6 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,21 +22,21 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.launching.start import continue_job, move_start, request_cancel, send_answer
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, DayLimits, Job, Question, Right, Run
+from viewer.models import Checkpoint, DayLimits, Job, Project, Question, Right, Run
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import command_of, job_list, reproduction_of, script_of, shown_job
-from viewer.presentation.jobs.status import wait_of, waiting
+from viewer.presentation.jobs.status import daily_usage, wait_of, waiting
 from viewer.presentation.run.window import jump_target
 from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts
+from viewer.records.annotations import mark_of
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import person_of, requires
 from viewer.web.launch.conversations import AnswersForm, asked_at, asked_form
-from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
+from viewer.web.launch.options import DailyLimitsForm, StartTimeForm, limit_texts
 from viewer.web.live.feeds import home_state
 from viewer.web.views.calls import answers_context
-from viewer.web.views.server import limits_of_day
 
 # Jobs: the list, one job as it runs, and cancelling it.
 
@@ -48,21 +50,6 @@ def index(request: HttpRequest) -> HttpResponse:
         return render(request, "jobs/_list.html", context)
     context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
     return render(request, "jobs/list.html", context)
-
-
-@requires(Right.LIMITS, everywhere=True)
-@require_POST
-def day_limits(request: HttpRequest) -> HttpResponse:
-    """Save the daily limits of all jobs."""
-    form = DailyLimitsForm(request.POST, stored=DayLimits.current())
-    if not form.is_valid():
-        context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
-        return render(request, "jobs/list.html", context, status=422)
-    with transaction.atomic():
-        DayLimits.change(form.limits)
-        record(Action.CHANGED, Audited.LIMITS, detail=", ".join(form.limits))
-    messages.success(request, _("Limits saved."))
-    return redirect("jobs")
 
 
 @requires(Right.VIEW)
@@ -166,6 +153,52 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not is_cancelled:
         messages.info(request, _("Nothing to cancel."))
     return redirect(job)
+
+
+# Daily limits, as the pages show them on which they are changed.
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLimits:
+    """``used`` is the usage of each limit, ``zone`` the time zone of the day.
+
+    ``seen`` is the mark of the limits (viewer/records/annotations.py).
+    """
+
+    form: DailyLimitsForm
+    used: list[str]
+    zone: str
+    seen: str
+
+
+def limits_of_day(form: DailyLimitsForm | None = None) -> ShownLimits:
+    """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
+    return _shown_limits(DayLimits.current(), Job.objects.all(), form)
+
+
+def limits_of_project(project: Project, form: DailyLimitsForm | None = None) -> ShownLimits:
+    """The limits of one project."""
+    return _shown_limits(project.limits, Job.objects.filter(project=project), form)
+
+
+def _shown_limits(stored: dict[str, Any], jobs: QuerySet[Job], form: DailyLimitsForm | None) -> ShownLimits:
+    form = form or DailyLimitsForm(initial=limit_texts(stored), stored=stored)
+    return ShownLimits(form, daily_usage(stored, jobs), timezone.get_current_timezone_name(), mark_of(stored))
+
+
+@requires(Right.LIMITS, everywhere=True)
+@require_POST
+def day_limits(request: HttpRequest) -> HttpResponse:
+    """Save the daily limits of all jobs."""
+    form = DailyLimitsForm(request.POST, stored=DayLimits.current())
+    if not form.is_valid():
+        context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
+        return render(request, "jobs/list.html", context, status=422)
+    with transaction.atomic():
+        DayLimits.change(form.limits)
+        record(Action.CHANGED, Audited.LIMITS, detail=", ".join(form.limits))
+    messages.success(request, _("Limits saved."))
+    return redirect("jobs")
 
 
 # The inbox: questions that wait for an answer, one question, and answering it.

@@ -60,7 +60,7 @@ from viewer.records.permissions import require_project, requires
 from viewer.validation import whole_number
 from viewer.web.fields import parsed
 from viewer.web.launch.options import DailyLimitsForm
-from viewer.web.views.server import limits_of_project
+from viewer.web.views.jobs import limits_of_project
 
 MAX_ENTRY_POINTS = 50
 

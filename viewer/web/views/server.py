@@ -1,4 +1,4 @@
-"""The home page with its trends, and pages about the server: hosts, metrics, limits and stored data."""
+"""The home page with its trends, and pages about the server: hosts, health, metrics and stored data."""
 
 import logging
 from collections import defaultdict
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db import DatabaseError
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models import Count, F, Min, Q, Sum
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -41,16 +40,13 @@ from viewer.formats import count_text, duration, moment_text, money
 from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
 from viewer.messages.message import PLAIN_TEXT
 from viewer.messages.translation import translate
-from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
+from viewer.models import Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
-from viewer.presentation.jobs.status import daily_usage
 from viewer.presentation.listing import locations_at_home
 from viewer.presentation.run_list import attention, run_list
-from viewer.records.annotations import mark_of
 from viewer.records.hosts import chosen_host, drain, remove_unused
 from viewer.records.locations import drafts_of
 from viewer.records.permissions import requires
-from viewer.web.launch.options import DailyLimitsForm, limit_texts
 from viewer.web.live.consumer import connected
 from viewer.web.live.feeds import home_state
 from viewer.web.views.locations import adding_context
@@ -419,37 +415,6 @@ def import_metrics() -> Iterator[Metric]:
 def seconds_since(at: datetime | None) -> float:
     """Return the seconds since a time; 0 if there is none, or if clocks differ."""
     return max(0.0, (timezone.now() - at).total_seconds()) if at else 0.0
-
-
-# Daily limits, as the pages show them on which they are changed.
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLimits:
-    """``used`` is the usage of each limit, ``zone`` the time zone of the day.
-
-    ``seen`` is the mark of the limits (viewer/records/annotations.py).
-    """
-
-    form: DailyLimitsForm
-    used: list[str]
-    zone: str
-    seen: str
-
-
-def limits_of_day(form: DailyLimitsForm | None = None) -> ShownLimits:
-    """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
-    return _shown_limits(DayLimits.current(), Job.objects.all(), form)
-
-
-def limits_of_project(project: Project, form: DailyLimitsForm | None = None) -> ShownLimits:
-    """The limits of one project."""
-    return _shown_limits(project.limits, Job.objects.filter(project=project), form)
-
-
-def _shown_limits(stored: dict[str, Any], jobs: QuerySet[Job], form: DailyLimitsForm | None) -> ShownLimits:
-    form = form or DailyLimitsForm(initial=limit_texts(stored), stored=stored)
-    return ShownLimits(form, daily_usage(stored, jobs), timezone.get_current_timezone_name(), mark_of(stored))
 
 
 # A notice that an administrator shows on every page: the first line of the file NOTICE_FILE.
