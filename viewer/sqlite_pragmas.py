@@ -46,6 +46,11 @@ def first_fault(database: Executes) -> str:
     return "" if found == "ok" else found
 
 
+def overwrite_deleted(database: Executes) -> None:
+    """Have the connection overwrite deleted content, as those to Forkline's own database do."""
+    database.execute("PRAGMA secure_delete=ON")
+
+
 def leave_wal_mode(database: Executes) -> None:
     """Make the database one file, without a write-ahead log."""
     database.execute("PRAGMA journal_mode=DELETE")

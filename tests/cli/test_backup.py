@@ -174,6 +174,23 @@ def test_restoring_starts_no_job_and_logs_everybody_out(data: Path, copy: Path, 
     assert rows(copy, "SELECT status FROM viewer_job") == [("queued",)]
 
 
+def test_what_a_person_typed_is_overwritten(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite3.connect
+
+    def connected(path: Path) -> sqlite3.Connection:
+        # As in most builds of SQLite.
+        database = connect(path)
+        database.execute("PRAGMA secure_delete=OFF")
+        return database
+
+    with closing(sqlite3.connect(copy, isolation_level=None)) as database:
+        request = json.dumps({"inputs": {"topic": "typed by a person " * 2000}})
+        database.execute("UPDATE viewer_job SET request = ?", [request])
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    database_file.make_harmless(copy)
+    assert b"typed by a person" not in copy.read_bytes()
+
+
 def test_a_damaged_database_is_replaced_and_the_latest_are_kept(data: Path, copy: Path) -> None:
     for _number in range(KEPT + 1):
         (data / NAME).write_bytes(b"nothing of a database")

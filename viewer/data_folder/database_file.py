@@ -140,6 +140,7 @@ def make_harmless(path: Path) -> None:
     The jobs may have run since the copy was made, and the users may have lost their access.
     """
     with closing(sqlite3.connect(path)) as database:
+        sqlite_pragmas.overwrite_deleted(database)
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if "django_session" in tables:
             database.execute("DELETE FROM django_session")
