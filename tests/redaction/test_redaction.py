@@ -17,6 +17,7 @@ import pytest
 from django.conf import settings
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
+from tests.real_stores import STORES
 from tests.redaction.canaries import FIELDS, HARMLESS, JWT, PEM, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
@@ -848,6 +849,35 @@ def test_the_digest_of_the_rules_covers_every_file_of_them(monkeypatch: pytest.M
     monkeypatch.setattr(Path, "read_bytes", recorded)
     rules_digest.__wrapped__()
     assert {*read} == {file for file in files if file.suffix != ".pyc"}
+
+
+def test_a_whole_checkpoint_shows_no_secret_of_a_stream_an_answer_or_another_encoding() -> None:
+    """What a tool returned is in the output of a task, as JSON in a text or within a sentence."""
+    checkpoint = json.loads(next((STORES / "1.15.30").rglob("*.json")).read_text())
+    text = f"It used {TOKENS['openai']}, and ended."
+    parts = [STREAMED["CrewAI"](text[at : at + 4]) for at in range(0, len(text), 4)]
+    checkpoint["event_record"]["nodes"] |= {f"part-{number}": part for number, part in enumerate(parts)}
+    plain = f"password={PASSWORD}".encode()
+    checkpoint["entities"][0]["seen"] = [
+        *(json.dumps(answered) for answered in ANSWERED),
+        json.dumps({"name": "DB_PASSWORD", "value": "summer"}),
+        f"It printed {base64.b32encode(plain).decode()} and {plain.hex(' ')}.",
+        base64.b64encode(base64.b64encode(plain)).decode(),
+        {"АРІ_КЕУ": KEY},  # noqa: RUF001
+    ]
+    data = json.dumps(checkpoint).encode()
+    ids = RecordedIds("20260101T000000_00000000", None, "main")
+    raw = RawCheckpoint(Entry("a.json", "1", len(data)), data, lambda _format: ids)
+    read = snapshot_of(raw, [STORE_FORMAT], ReadLimits(), time.monotonic())
+    shown = json.loads(read.body)
+    chunks = [
+        shown["event_record"]["nodes"][f"part-{number}"]["event"]["chunk"] for number in range(len(parts))
+    ]
+    assert "".join(chunks).replace(MARKER, "") == "It used , and ended."
+    seen = shown["entities"][0].pop("seen")
+    for secret in (KEY, PASSWORD, "summer", plain.hex(" "), "cGFzc3", "OBQXG43XN5ZGI", "Y0dGemMz"):
+        assert secret not in str(seen)
+    assert str(seen).count(MARKER) >= 2 * len(ANSWERED) + 5 and "It printed" in str(seen)
 
 
 def test_words_of_a_name() -> None:
