@@ -1,4 +1,8 @@
-"""The contents of a stored checkpoint: inputs, tasks, state, agents and events."""
+"""The contents of a stored checkpoint: inputs, tasks, state, agents and events.
+
+Bodies may be hostile and come from many versions of the engine. So a value with an unexpected type is left
+out, and reading never raises.
+"""
 
 import json
 import re
@@ -11,48 +15,6 @@ from typing import Any, Literal, get_args
 from viewer.engines.contents import Agent, Failure, short_title
 from viewer.engines.crewai.recorded_events import STATE, Event, events_of, listed, mapping, text, whole
 from viewer.engines.crewai.store_format import EntityFacts, is_executor, root_position, skipped_positions
-
-# The parts of a checkpoint that no known version of CrewAI writes.
-
-
-# The newest version whose checkpoints are tested. Every row of docs/matrix.md runs on it.
-NEWEST_KNOWN = "1.15.30"
-KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
-KNOWN_ENTITIES = {"crew", "flow", "agent", STATE}
-MAX_PARTS = 20
-# Characters of a version that are compared. Python reads no number with thousands of digits.
-MAX_VERSION = 100
-_NUMBERS = re.compile(r"\d+")
-
-
-def is_newer(version: str) -> bool:
-    """Whether this version of CrewAI is newer than every known version."""
-    have, known = (
-        tuple(map(int, _NUMBERS.findall(one)[:3])) for one in (version[:MAX_VERSION], NEWEST_KNOWN)
-    )
-    return have > known
-
-
-def _unknown_parts(body: Mapping[str, Any]) -> Iterator[str]:
-    """The unknown and missing parts, such as ``memory_graph`` or ``entities[2] (swarm)``."""
-    yield from (key for key in body if key not in KNOWN_KEYS)
-    if not isinstance(body.get("entities"), list):
-        yield "entities"
-    for number, entity in enumerate(listed(body.get("entities"))):
-        kind = text(mapping(entity).get("entity_type"))
-        if kind not in KNOWN_ENTITIES:
-            yield f"entities[{number}] ({kind})" if kind else f"entities[{number}]"
-        elif kind == "crew" and not isinstance(mapping(entity).get("tasks"), list):
-            yield f"entities[{number}].tasks"
-    if not isinstance(mapping(body.get("event_record")).get("nodes"), dict):
-        yield "event_record"
-
-
-# The contents of a stored checkpoint: inputs, tasks, state, agents and events.
-#
-# Bodies may be hostile and come from many versions of the engine. So a value with an unexpected type is left
-# out, and reading never raises.
-
 
 EntityKind = Literal["crew", "flow", "agent", "flow_state", "unknown"]
 
@@ -343,6 +305,42 @@ def _entity(entity: Body, is_root: bool) -> Entity:
     )
 
 
+# The parts of a checkpoint that no known version of CrewAI writes.
+
+
+# The newest version whose checkpoints are tested. Every row of docs/matrix.md runs on it.
+NEWEST_KNOWN = "1.15.30"
+KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
+KNOWN_ENTITIES = {"crew", "flow", "agent", STATE}
+MAX_PARTS = 20
+# Characters of a version that are compared. Python reads no number with thousands of digits.
+MAX_VERSION = 100
+_NUMBERS = re.compile(r"\d+")
+
+
+def is_newer(version: str) -> bool:
+    """Whether this version of CrewAI is newer than every known version."""
+    have, known = (
+        tuple(map(int, _NUMBERS.findall(one)[:3])) for one in (version[:MAX_VERSION], NEWEST_KNOWN)
+    )
+    return have > known
+
+
+def _unknown_parts(body: Mapping[str, Any]) -> Iterator[str]:
+    """The unknown and missing parts, such as ``memory_graph`` or ``entities[2] (swarm)``."""
+    yield from (key for key in body if key not in KNOWN_KEYS)
+    if not isinstance(body.get("entities"), list):
+        yield "entities"
+    for number, entity in enumerate(listed(body.get("entities"))):
+        kind = text(mapping(entity).get("entity_type"))
+        if kind not in KNOWN_ENTITIES:
+            yield f"entities[{number}] ({kind})" if kind else f"entities[{number}]"
+        elif kind == "crew" and not isinstance(mapping(entity).get("tasks"), list):
+            yield f"entities[{number}].tasks"
+    if not isinstance(mapping(body.get("event_record")).get("nodes"), dict):
+        yield "event_record"
+
+
 # Compares the tasks of a checkpoint with those at the origin of its branch.
 
 
@@ -357,7 +355,7 @@ class TaskChange(StrEnum):
 
 
 def changes_since(origin: Contents, contents: Contents) -> dict[str, TaskChange]:
-    """Return the change of each task of ``own`` since ``origin``, by task id."""
+    """Return the change of each task of ``contents`` since ``origin``, by task id."""
     known = {event.id for event in origin.events}
     completed = {
         event.task_id for event in contents.events if event.kind == "task_completed" and event.id not in known

@@ -152,7 +152,7 @@ def text_at(path: Path, max_bytes: int) -> str:
         return ""
 
 
-# Finds the flows, crews and agents of a project by reading its source. Nothing is run.
+# Finds entry points in Python files, and in files that declare one.
 
 
 # Bounds: a project's folder may contain anything.

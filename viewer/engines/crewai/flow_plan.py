@@ -1,7 +1,4 @@
-"""Computes what follows in a flow: the methods that run, and those that its routers may lead to.
-
-Nothing is read or written.
-"""
+"""What follows in a flow, and its methods as the project's source declares them. Nothing is run."""
 
 import ast
 import re
@@ -16,6 +13,9 @@ from viewer.engines.crewai.input_names import sources_of
 from viewer.engines.crewai.recorded_events import mapping
 from viewer.engines.entry_points import aliases_in, assigned_texts, last_name
 from viewer.engines.plan import Decision, Route
+
+# Computes the methods that run next, and those that routers may lead to.
+
 
 # A hostile record may claim any number of iterations of a loop.
 MAX_METHOD_RUNS = 20_000

@@ -45,7 +45,7 @@ def has_placeholder(text: str, name: str) -> bool:
     return "{" + name + "}" in text
 
 
-# Finds the inputs of a crew or flow by reading its source. Nothing is run.
+# Inputs that the source names or uses.
 
 
 # Bounds: a project's folder may contain anything.

@@ -1,4 +1,4 @@
-"""What a person runs with CrewAI, and labels of the events at which it writes a checkpoint."""
+"""What a person runs with CrewAI, and labels of its events and of what a preflight check finds."""
 
 from collections.abc import Mapping
 from typing import Any

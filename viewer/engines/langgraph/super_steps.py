@@ -14,9 +14,6 @@ from xxhash import xxh3_128_digest
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.identifiers import NULL_TASK, is_late
 
-# Reads from a checkpoint's channels which nodes ran in its super-step, and which run next.
-
-
 # The indexes of writes that are not values of channels.
 ERROR, SCHEDULED, INTERRUPT, RESUME = -1, -2, -3, -4
 SENDS = "__pregel_tasks"
