@@ -69,6 +69,22 @@ def test_a_process_of_the_project_imports_the_program_again_without_its_folder(p
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [("runner.py", ".", "forkline_langgraph.job"), ("saver_runner.py", "prune", "0")]
+)
+def test_no_variable_puts_other_modules_in_the_place_of_a_runners(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    for package in ("forkline_runner", "forkline_langgraph"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("open('imported', 'w')")
+    program, *others = arguments
+    variables = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, str(RUNNERS / program), *others]
+    ended = subprocess.run(command, cwd=tmp_path, env=variables, stdin=subprocess.DEVNULL)
+    assert ended.returncode != 0 and not (tmp_path / "imported").exists()
+
+
 def test_the_code_of_a_project_gets_no_arguments(tmp_path: Path) -> None:
     body = "import argparse\ndef run(*_):\n    return repr(argparse.ArgumentParser().parse_args())"
     runner = begun(tmp_path, body)

@@ -8,6 +8,10 @@ if __name__ == "__main__":
     # without the folder of the runners.
     import importlib
     import sys
+    from pathlib import Path
+
+    # With PYTHONSAFEPATH, Python leaves this folder out, and PYTHONPATH could name other modules.
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
 
     from forkline_runner.program import EngineProgram, main
 

@@ -12,10 +12,14 @@ host. All end when the pipe ``end`` is closed. The modules that are imported bel
 
 import os
 import sys
+from pathlib import Path
 
 if __name__ == "__main__":
     # Before the engine is imported, which reads it once: values may then only name classes that hold data.
     os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+
+    # With PYTHONSAFEPATH, Python leaves this folder out, and PYTHONPATH could name other modules.
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
 
     # Not above: processes that the project's code starts with ``multiprocessing`` import this file again,
     # without the folder of the runners.
