@@ -4,9 +4,10 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,28 @@ def test_clean_up_deletes_whatever_a_run_has_put_in_the_place_of_a_file(storage:
     storage.clean_up(lambda text: text.replace("key", "[redacted]"))
     assert files_in(storage) == ["log.txt"]
     assert (storage.path / "log.txt").read_text() == "[redacted]\n"
+
+
+def test_a_job_whose_log_leads_elsewhere_counts_as_started_whenever_its_clean_up_is_killed(
+    storage: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (storage.path / "log.txt").symlink_to("nowhere")
+    (storage.path / "log.clean").mkdir()
+    was_started: list[bool] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            result = function(*arguments, **named)
+            was_started.append(storage.was_started())
+            return result
+
+        return call
+
+    for name in ("unlink", "touch", "replace"):
+        monkeypatch.setattr(Path, name, noted(getattr(Path, name)))
+    storage.clean_up(str)
+    assert was_started and all(was_started)
+    assert files_in(storage) == ["log.txt"] and not (storage.path / "log.txt").is_symlink()
 
 
 def test_a_folder_in_the_place_of_a_draft_is_none(storage: JobStorage) -> None:

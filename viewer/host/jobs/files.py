@@ -232,21 +232,21 @@ class JobStorage:
         # Refuses a link, and opens what a run has closed.
         self.create()
         log = self.path / spool.LOG
+        clean = log.with_suffix(".clean")
+        delete_path(clean)
         with (
             suppress(FileNotFoundError, PermissionError),
             open(spool.open_regular(log), encoding="utf-8", errors="replace", newline="") as read,
         ):
-            clean = log.with_suffix(".clean")
-            delete_path(clean)
             with open(
                 spool.open_regular(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
             ) as file:
                 file.writelines(redacted_chunks(read, redact))
             clean.replace(log)
-        if self.was_started() and (log.is_symlink() or not os.access(log, os.R_OK)):
-            delete_path(log)
-            # Without a log, a row from a backup would start the job again.
-            log.touch(0o600)
+        if log.is_symlink() or (log.exists() and not log.is_dir() and not os.access(log, os.R_OK)):
+            # Replaced, not deleted: without a log, a row from a backup would start the job again.
+            clean.touch(0o600)
+            clean.replace(log)
         remove_committed(self.checkout)
         for name in DELETED_AT_THE_END:
             # A killed process leaves what SQLite has next to its file, and files that were not yet renamed.
