@@ -20,6 +20,8 @@ from tests.real_stores import copy_of, hashes_below
 from tests.terminal import Terminal
 from viewer.host.jobs import thread_pruning
 from viewer.host.jobs.thread_pruning import list_prunable, prune
+from viewer.host.locations import completing
+from viewer.host.locations.indexing import import_run
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Annotation, AuditEntry, Checkpoint, Job, Location, Project, Run, StoredCopy
 from viewer.records.bodies import body_of
@@ -220,6 +222,19 @@ def test_what_happens_while_copies_are_stored_is_noticed(
     with pytest.raises(PruneRefused) as refused:
         prune(threads, WHOLE, digest)
     assert refused.value.message.code == code and contents(threads) == before
+
+
+def test_a_copy_of_earlier_contents_does_not_stand_for_what_cannot_be_read(
+    threads: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, before = list_prunable(threads, WHOLE).digest, contents(threads)
+    import_run(Run.objects.get(location=threads, key="map-sub-done"))
+    completing.copy_checkpoints(threads, list(threads.checkpoints.all()))
+    assert StoredCopy.objects.update(fingerprint="of earlier contents") >= 10
+    monkeypatch.setattr(completing, "_store_copies", lambda _location, _due: False)
+    with pytest.raises(PruneRefused) as refused:
+        prune(threads, WHOLE, digest)
+    assert refused.value.message.code == "prune.not_copied" and contents(threads) == before
 
 
 def test_a_newer_format_may_need_all_its_ancestors(threads: Location, graph_python: Path) -> None:

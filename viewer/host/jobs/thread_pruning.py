@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from viewer.host.jobs.savers import end_saver, output_of
 from viewer.host.locations import pruning
-from viewer.host.locations.completing import copy_checkpoints
+from viewer.host.locations.completing import copy_checkpoints, with_current_copy
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.pruning import Protected
@@ -34,7 +34,7 @@ from viewer.host_requests import (
     PruneRules,
 )
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
+from viewer.models import Annotation, Checkpoint, Location, Run
 from viewer.models.rows import in_slices
 from viewer.records.annotations import commented_ids
 from viewer.records.audit import Action, Audited, Result, record
@@ -260,9 +260,5 @@ def _copy(plan: ThreadPlan) -> None:
     rows = _rows(plan)
     with suppress(UserFacingError, OSError):
         copy_checkpoints(plan.location, rows)
-    has_copy = set[int]()
-    for some in in_slices([row.pk for row in rows]):
-        copies = StoredCopy.objects.with_body().filter(checkpoint__in=some)
-        has_copy |= set(copies.values_list("checkpoint_id", flat=True))
-    if missing := len(plan.keys) - len(has_copy):
+    if missing := len(plan.keys) - len(with_current_copy(rows)):
         raise PruneRefused("prune.not_copied", count=missing)

@@ -352,12 +352,7 @@ def copy_checkpoints(location: Location, rows: Sequence[Checkpoint]) -> None:
 
     Raises LocationUnreadable, BucketAway and OSError.
     """
-    current = set[int]()
-    for some in in_slices([row.pk for row in rows]):
-        copies = StoredCopy.objects.with_body().filter(checkpoint__in=some)
-        current |= set(
-            copies.filter(fingerprint=F("checkpoint__fingerprint")).values_list("checkpoint_id", flat=True)
-        )
+    current = with_current_copy(rows)
     due = [row.pk for row in rows if row.pk not in current]
     while due:
         with import_lock(location):
@@ -365,6 +360,16 @@ def copy_checkpoints(location: Location, rows: Sequence[Checkpoint]) -> None:
             if not slice_of_due or not _store_copies(location, slice_of_due):
                 return
         due = due[len(slice_of_due) :]
+
+
+def with_current_copy(rows: Sequence[Checkpoint]) -> set[int]:
+    """The primary keys of those checkpoints that have a copy of what was last listed at the source."""
+    found = set[int]()
+    for some in in_slices([row.pk for row in rows]):
+        copies = StoredCopy.objects.with_body().filter(checkpoint__in=some)
+        current = copies.filter(fingerprint=F("checkpoint__fingerprint"))
+        found.update(current.values_list("checkpoint_id", flat=True))
+    return found
 
 
 def copied_runs() -> list[Run]:
