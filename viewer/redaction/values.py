@@ -457,13 +457,11 @@ _MATHEMATICAL = b"d835"
 _MAX_ESCAPED_NAME = 6 * MAX_PAIRED + 2
 _SIGNATURE = b'"signature"'
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
+_PART_SIGNS = tuple(sign.encode() for sign in STREAMED_KEYWORDS)
 
 
 class _NotPlain(Exception):
     """The document has to be decoded."""
-
-
-_PART_SIGNS = [sign.encode() for sign in STREAMED_KEYWORDS]
 
 
 def redacted_json(data: bytes, findings: ScanResult, known: KnownSecrets = NONE_KNOWN) -> bytes:
@@ -482,7 +480,7 @@ def redacted_json(data: bytes, findings: ScanResult, known: KnownSecrets = NONE_
 def _redact_plain(data: bytes, findings: ScanResult) -> bytes:
     """Return the document with its plain secrets replaced. Raises _NotPlain if one is not plain."""
     _check_escapes(data, findings.escapes)
-    if sum(map(data.count, _PART_SIGNS)) > 1:
+    if sum(data.startswith(_PART_SIGNS, at) for at in findings.positions) > 1:
         # A secret may be split over the parts of a streamed text.
         raise _NotPlain
     spans: list[tuple[int, int]] = []
