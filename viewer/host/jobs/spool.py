@@ -1,8 +1,8 @@
 """A job's folder: the files in it, and the events that a runner writes. Standard library only.
 
-``request.json`` says what to do (see ``Request`` in request.py). The runner appends to ``events.jsonl``, one
-JSON object a line: ``seq`` (from 1), ``at`` (seconds since the epoch), ``kind``, ``data``. ``log.txt`` is
-what the run printed, and the runner holds ``lock`` until it exits.
+``request.json`` says what to do (``Request`` in viewer/engines/runner_protocol.py). The runner appends to
+``events.jsonl``, one JSON object a line: ``seq`` (from 1), ``at`` (seconds since the epoch), ``kind``,
+``data``. ``log.txt`` is what the run printed, and the runner holds ``lock`` until it exits.
 
 The kinds of events and their data:
 
