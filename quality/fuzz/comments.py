@@ -147,7 +147,7 @@ def attack_markdown(checkpoint: "Checkpoint", person: "User", counts: Counter[st
         counts["refused"] += 1
         before = Comment.objects.count()
         status = client.post(f"{address_of(subject)}add/", {"text": text}).status_code
-        if status != 302 or Comment.objects.count() != before:
+        if status != 422 or Comment.objects.count() != before:
             wrong.append(f"{text[:20]!r}: status {status}")
     Comment.objects.all().delete()
     return wrong

@@ -179,6 +179,7 @@ def test_a_refused_comment_stays_in_the_form(ada: Client, page: str, crew_run: R
         assert refused.status_code == 422 and f">{text}</textarea>" in refused.content.decode()
         assert "at most 10000 characters" in refused.content.decode()
     ada.post(f"{page}add/", {"text": "Mine."})
+    assert ada.post(f"{page}add/", {"text": " "}).status_code == 422
     edited = ada.post(reverse("comment-edit", args=[Comment.objects.get().pk]), {"text": text})
     assert edited.status_code == 422 and f">{text}</textarea>" in edited.content.decode()
     assert Comment.objects.get().text == "Mine."

@@ -148,7 +148,7 @@ def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
-def _page(request: HttpRequest, subject: Discussed, refused: str = "") -> HttpResponse:
+def _page(request: HttpRequest, subject: Discussed, refused: str | None = None) -> HttpResponse:
     """The comments, and the form with the text that was ``refused``."""
     comments = annotations.comments_about(subject)
     page = Paginator(discussions_in(comments), DISCUSSIONS_A_PAGE).get_page(request.GET.get("page"))
@@ -166,12 +166,12 @@ def _page(request: HttpRequest, subject: Discussed, refused: str = "") -> HttpRe
         "people": people_at(subject.locations).exclude(username=request.user.get_username())[:MAX_OFFERED],
         "add_url": f"{path}add/{mark}{query}",
         "max_comment": MAX_COMMENT,
-        "refused": refused,
+        "refused": refused or "",
     }
     if subject.other:
         context["pair"] = [one.checkpoint for one in (subject, subject.other)]
         context["comparison"] = urlencode(comparison_query(subject))
-    return render(request, "discussion/page.html", context, status=422 if refused else 200)
+    return render(request, "discussion/page.html", context, status=422 if refused is not None else 200)
 
 
 def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
