@@ -38,7 +38,7 @@ from checkpoint_site.middleware.responses import AvailableSockets  # noqa: E402
 from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
 from viewer.data_folder.locks import use  # noqa: E402
 from viewer.web.live.consumer import websocket_urlpatterns  # noqa: E402
-from viewer.web.views.server import count_request  # noqa: E402
+from viewer.web.metrics import count_request  # noqa: E402
 
 # Python runs one thread at a time. The others wait for the disk or for a slow import.
 PAGE_THREADS = 6

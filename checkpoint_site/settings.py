@@ -327,7 +327,7 @@ FORKLINE_TOKEN_FILE = env_text(
     "FORKLINE_TOKEN_FILE", "", "A file with that token, which only its owner can read.", "none"
 )
 
-# The library reads these variables and others of their kind itself (checkpoint_site/logs.py).
+# The library reads these variables and others of their kind itself (checkpoint_site/middleware/traces.py).
 COLLECTOR = env_text(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "",
@@ -373,7 +373,7 @@ MIDDLEWARE = [
     "checkpoint_site.middleware.requests.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "checkpoint_site.logs.trace_requests",
+    "checkpoint_site.middleware.traces.trace_requests",
     "checkpoint_site.middleware.responses.no_store",
     "csp.middleware.CSPMiddleware",
     "checkpoint_site.middleware.responses.DataFolderUnavailable",

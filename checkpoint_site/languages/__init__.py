@@ -1,6 +1,6 @@
 """The languages that users can choose.
 
-A folder has how numbers are written in one of them, where Django writes them otherwise than browsers.
+A folder has the number format of a language for which Django's differs from that of browsers.
 """
 
 from pathlib import Path

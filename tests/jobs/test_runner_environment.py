@@ -21,6 +21,7 @@ def test_runners_and_prewarmed_processes_send_no_telemetry(project: Project) -> 
     ("name", "content"),
     [
         (".env", "A=a\0b"),
+        (".env", "'A=B'=x\n"),
         ("langgraph.json", '{"env": {"A": "a\\u0000b"}}'),
         ("langgraph.json", '{"env": {"A": "\\ud800"}}'),
         ("langgraph.json", '{"env": {"A=B": "1"}}'),

@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 from viewer import redaction
 from viewer.models import Host, Job, Location
 from viewer.redaction.values import redact
-from viewer.web.views.server import registry
+from viewer.web.metrics import registry
 
 pytestmark = pytest.mark.postgresql
 

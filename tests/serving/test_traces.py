@@ -15,7 +15,7 @@ from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest
 from django.test import Client
 
-from checkpoint_site.logs import trace_requests
+from checkpoint_site.middleware.traces import trace_requests
 from scripts.served_demo import free_port
 from tests.environments import environment_with
 from tests.sharing.conftest import BROWSER, share, token_of
@@ -153,7 +153,7 @@ def test_an_absent_collector_delays_no_page_and_its_key_is_not_logged(
 ENDING = """
 import django
 django.setup()
-from checkpoint_site.logs import tracer_of
+from checkpoint_site.middleware.traces import tracer_of
 tracer_of("1").start_span("last").end()
 """
 

@@ -102,7 +102,7 @@ def claim_unregistered() -> bool:
 
 
 def _create_host_id() -> None:
-    """Create the file that tells this data folder from those of other machines."""
+    """Create the file that distinguishes this data folder from those of other machines."""
     path = Path(settings.DATA_DIR) / HOST_ID_FILE
     if path.exists():
         return

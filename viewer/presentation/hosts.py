@@ -1,6 +1,6 @@
-"""What pages and the terminal show of hosts, and of how runs are isolated on them.
+"""What pages and the terminal show of hosts, and of the isolation of runs on them.
 
-With one host, only the page of hosts and what runs can be isolated with show anything of it.
+With a single host, only the page of hosts names it.
 """
 
 from collections import Counter, defaultdict

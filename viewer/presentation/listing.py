@@ -217,7 +217,7 @@ def _newest_keys(locations: QuerySet[Location]) -> QuerySet[Location, int]:
     return by_newest_run(locations).values_list("pk", flat=True)[:MAX_OFFERED_LOCATIONS]
 
 
-# What a deletion has deleted of a location, in sentences for the page and the terminal.
+# Sentences about what was deleted of a location, for the page and the terminal.
 
 
 # Checkpoints that are named.

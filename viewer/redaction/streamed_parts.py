@@ -75,12 +75,14 @@ def _is_part(item: Any, depth: int = 0) -> bool:
         return False
     if isinstance(item, list):
         return bool(item) and _is_part(item[0], depth + 1)
-    if not PART_FIELDS.isdisjoint(item) or any(_is_kind(item[name]) for name in _KIND_FIELDS & item.keys()):
+    kinds = [item[name] for name in _KIND_FIELDS & item.keys()]
+    if not PART_FIELDS.isdisjoint(item) or any(map(_names_part, kinds)):
         return True
     return any(_is_part(inner, depth + 1) for inner in item.values())
 
 
-def _is_kind(kind: Any) -> bool:
+def _names_part(kind: Any) -> bool:
+    """Return whether the type of an object, or the last of its names, ends like that of a part."""
     kind = kind[-1] if isinstance(kind, list) and kind else kind
     return isinstance(kind, str) and kind.endswith(_KINDS)
 
@@ -88,7 +90,7 @@ def _is_kind(kind: Any) -> bool:
 def _texts_in(
     item: Any, path: Path = (), name: str = "", stream: Path = ()
 ) -> Iterator[tuple[Path, Path, str]]:
-    """Yield the texts of a part: what tells its stream, its place, and the text."""
+    """Yield each text of a part, with the key of its stream and its path."""
     if isinstance(item, str):
         if name in _TEXT_FIELDS:
             yield (*stream, *path), path, item

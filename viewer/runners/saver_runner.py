@@ -26,7 +26,7 @@ if __name__ == "__main__":
     from forkline_langgraph import pruning, saver_reader, scratch_store
 
     arguments = sys.argv[1:]
-    # The project's code may parse the arguments of its own program when it is imported.
+    # The project's code may parse command-line arguments when it is imported, and these are not its own.
     del sys.argv[1:]
     function = {"prune": pruning.pruned, "send": scratch_store.write_for_other_host}.get(arguments[0])
     status = saver_reader.answer(arguments[1], function) if function else saver_reader.main(arguments)

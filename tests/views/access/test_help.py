@@ -171,7 +171,7 @@ def test_without_a_mail_server_the_page_says_who_can_help(ada: User) -> None:
 def test_mail_is_in_the_language_of_its_person(ada: User, settings: LazySettings) -> None:
     settings.EMAIL_HOST = "mail.example.org"
     ReaderSettings.objects.create(user=ada, language="de")
-    # Whoever has the link may read another language.
+    # The browser that opens the link may be set to another language.
     set_password(reset_path(ada))
     (text,) = mailed()
     with override("de"):

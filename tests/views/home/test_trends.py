@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from viewer.messages.message import UserMessage, plain_text
 from viewer.models import Job, Location, Project, Run
-from viewer.web.views import server
-from viewer.web.views.server import overview
+from viewer.presentation import trends
+from viewer.presentation.trends import overview
 
 
 def make_run(location: Location, days_ago: int, **columns: Any) -> Run:
@@ -63,7 +63,7 @@ def test_what_no_run_has_is_left_out(location: Location) -> None:
 def test_with_many_runs_only_whole_days_are_shown(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MAX_RUNS", 3)
+    monkeypatch.setattr(trends, "MAX_RUNS", 3)
     for days_ago in (0, 1, 2, 2):
         make_run(location, days_ago, tokens=1)
     found = overview()
@@ -134,7 +134,7 @@ def test_the_page_reads_the_same_few_rows_of_many(location: Location) -> None:
 
 
 def test_runs_of_the_future_hide_no_day(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_RUNS", 1)
+    monkeypatch.setattr(trends, "MAX_RUNS", 1)
     make_run(location, 0, tokens=5)
     # The time is what a checkpoint says.
     make_run(location, 0, tokens=7, last_at=datetime(9998, 12, 31, tzinfo=UTC))

@@ -28,8 +28,9 @@ FOLLOWER_LOCK = "follower.lock"
 # A log longer than the first size is cut to the second.
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
 CUT = b"[Earlier output was cut because the log grew too long.]\n"
-# Secrets are searched in chunks of whole lines. Some span lines, so a chunk ends where a text of this many
-# characters on both sides has none, if one of so many line breaks is such a place.
+# Secrets are searched in chunks of whole lines. Some span lines, so a chunk ends at a line break that splits
+# none: the context on both sides is redacted alike as one text and as two. If none of the last MAX_BREAKS
+# line breaks is one, the chunk ends at the last.
 CHUNK_BYTES, CONTEXT_CHARACTERS, MAX_BREAKS = 1024 * 1024, 20_000, 300
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What a run causes that replaces or closes its folder, or what is in it. A full or failing disk, or a process

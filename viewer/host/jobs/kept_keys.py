@@ -56,7 +56,9 @@ def values_of(project: Project) -> tuple[dict[str, str], list[int]]:
         status = os.fstat(descriptor)
         os.close(descriptor)
         values = read_values(str(file), is_of_runs=is_of_runs)
-        if any("=" in name or "\0" in name + value for name, value in values.items()):
+        # Raises UnicodeEncodeError for half of a surrogate pair.
+        text = os.fsencode("".join([*values, *values.values()]))
+        if b"\0" in text or any("=" in name for name in values):
             raise ValueError("No process can have such a variable.")
         return values, [status.st_dev, status.st_ino]
 

@@ -171,7 +171,7 @@ def end_all(storage: JobStorage, patience: float, known: Iterable[psutil.Process
 
 def end_orphan_processes() -> list[Job]:
     """End processes of jobs that have ended. Returns these jobs."""
-    # The fork of a prewarmed process has no marker, but its follower has not cleaned up.
+    # A fork of a prewarmed process has no marker. Its job has leftovers, as nobody has cleaned it up.
     marked = {UUID(storage.name) for storage in storages("jobs") if storage.has_leftovers()}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError, ValueError):
@@ -232,9 +232,9 @@ class PrewarmedRunner:
             if not message:
                 raise LostRunner(f"the parent of process {self.pid} has exited")
             if reason := message.get("reason"):
-                # Too late for another start: it may have run. It has not, so its exit status says nothing.
+                # The refusal came too late to start another process. Nothing ran, so no exit status counts.
                 raise LostRunner(reason)
-            # That it has started may arrive late.
+            # The message that it has started may arrive late.
             if "status" in message:
                 self.returncode = int(message["status"])
                 self._connection.close()

@@ -113,7 +113,7 @@ def _unchanged(value: Any, _most: int) -> Any:
 class Spool:
     """Appends events to a job's spool, with the texts in ``hide``, such as keys, replaced.
 
-    ``shorten`` returns a JSON value with texts of at most so many characters, for an event that is too long.
+    ``shorten`` returns the data of an event that is too long, with each text cut to a number of characters.
     """
 
     def __init__(

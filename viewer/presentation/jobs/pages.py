@@ -276,7 +276,7 @@ def _edits(what: Reproduction) -> Iterator[str]:
         yield from ("--input", f"{name}={_json(value)}")
     for unit, value in what.outputs.items():
         text = value if isinstance(value, str) else _json(value)
-        # Whoever copies the command must not send a file that an output names.
+        # Without it, the command would read the file that such an output names, and send it.
         yield from ("--output", f"{unit}={'@' * text.startswith('@')}{text}")
     if what.state:
         yield from ("--state", _json(dict(what.state)))

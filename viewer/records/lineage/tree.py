@@ -388,9 +388,9 @@ def _lineage_node(
 # Names of branches. Pure functions.
 
 
-# Of a name. Each part of one is a folder, so it has as many bytes at most.
+# The most characters of a name, and bytes of each part of one, which is a folder.
 MAX_CHARACTERS = 200
-# The bytes that a number at the end of a name needs, and those of "and-2-more" with it.
+# Bytes that are kept for a number at the end of a name, and for "and-2-more" with a number.
 NUMBER_BYTES, END_BYTES = 8, 32
 # Characters of a name or value that a branch is named for, and how many edits are named.
 MAX_PART, MAX_NAMED = 32, 2

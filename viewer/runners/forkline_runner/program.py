@@ -84,7 +84,7 @@ class EngineProgram:
 def main(engine: EngineProgram) -> NoReturn:
     """Run the job of the folder that the command line names, and exit."""
     folder = Path(sys.argv[1]).resolve()
-    # The project's code may parse the arguments of its own program when it is imported.
+    # The project's code may parse command-line arguments when it is imported, and these are not its own.
     del sys.argv[1:]
     status = run_job(engine, folder)
     sys.stdout.flush()

@@ -103,7 +103,7 @@ def test_a_worker_ends_such_a_run_whose_follower_was_killed(
 
 
 def test_a_follower_lock_that_leads_to_itself_ends_the_job(make_job: MakeJob, project: Project) -> None:
-    """The next process cannot tell whether another one follows the job."""
+    """The next process cannot know whether another one follows the job."""
     Path(project.folder, "change").write_text("lock exits")
     Path(project.folder, "read").touch()
     job = make_job("changes_its_folder.py")
